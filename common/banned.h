@@ -17,6 +17,13 @@
 #include <string.h>
 #include <time.h>
 
+/* Some are macros on macOS, and a macro cannot be poisoned without a word. */
+#undef strcpy
+#undef strcat
+#undef strncpy
+#undef sprintf
+#undef vsprintf
+
 #pragma GCC poison strcpy strcat strncpy sprintf vsprintf strtok
 #pragma GCC poison atoi atol atoll strtol strtoul
 #pragma GCC poison localtime gmtime asctime ctime rand srand strerror

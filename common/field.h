@@ -53,18 +53,18 @@ struct field {
     size_t row_count;
 };
 
-#define FIELD(type_, member_, kind_, ...)                                      \
+#define FIELD(type_, member_, ...)                                             \
     {                                                                          \
-        .name = #member_, .type = (kind_), .offset = offsetof(type_, member_), \
-        .size = sizeof(((type_ *)0)->member_), __VA_ARGS__                     \
+        .name = #member_, .offset = offsetof(type_, member_),                  \
+        .size = sizeof(((type_ *)0)->member_), .type = __VA_ARGS__             \
     }
 /* A list of numbers or texts in a fixed array with a size_t count beside it. */
-#define FIELD_LIST(type_, member_, count_, kind_, ...)                         \
+#define FIELD_LIST(type_, member_, count_, ...)                                \
     {                                                                          \
-        .name = #member_, .type = (kind_), .offset = offsetof(type_, member_), \
+        .name = #member_, .offset = offsetof(type_, member_),                  \
         .size = sizeof(((type_ *)0)->member_[0]),                              \
         .capacity = COUNT_OF(((type_ *)0)->member_),                           \
-        .count_at = offsetof(type_, count_), __VA_ARGS__                       \
+        .count_at = offsetof(type_, count_), .type = __VA_ARGS__               \
     }
 /* A list of nested structs. */
 #define FIELD_ROWS(type_, member_, count_, table_, ...)                        \
@@ -85,11 +85,11 @@ struct field {
         .row_count = COUNT_OF(table_), __VA_ARGS__                             \
     }
 /* A value that may be null (and may be absent unless required). */
-#define FIELD_NULLABLE(type_, member_, has_, kind_, ...)                       \
+#define FIELD_NULLABLE(type_, member_, has_, ...)                              \
     {                                                                          \
-        .name = #member_, .type = (kind_), .offset = offsetof(type_, member_), \
+        .name = #member_, .offset = offsetof(type_, member_),                  \
         .size = sizeof(((type_ *)0)->member_), .nullable = true,               \
-        .has_at = offsetof(type_, has_), __VA_ARGS__                           \
+        .has_at = offsetof(type_, has_), .type = __VA_ARGS__                   \
     }
 
 /* Decode a tree into @target, which holds the defaults and is touched only on
