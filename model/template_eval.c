@@ -1,0 +1,955 @@
+/* template_eval.c - expressions of chat templates, evaluated. */
+#include "model/template_run.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/banned.h"
+
+enum { MESSAGE_BYTES = 384, STEP_BYTES = 64, REPEAT_MAX = 1 << 20 };
+
+/* --- the run --------------------------------------------------------------*/
+
+enum status
+run_fail(struct run *run, uint32_t line, const char *format, ...)
+{
+    char text[MESSAGE_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    return template_fail(run->err, line, "%s", text);
+}
+
+enum status
+run_charge(struct run *run, uint32_t line, uint64_t steps)
+{
+    run->steps += steps;
+    if (run->steps > TEMPLATE_STEPS_MAX)
+        return run_fail(run, line, "takes more than %d steps",
+                        TEMPLATE_STEPS_MAX);
+    if (run->arena.used > RUN_MEMORY_MAX_BYTES)
+        return run_fail(run, line, "takes more than %d bytes of memory",
+                        RUN_MEMORY_MAX_BYTES);
+    return STATUS_OK;
+}
+
+struct value
+run_lookup(const struct run *run, struct text name)
+{
+    for (const struct scope *s = run->scope; s != NULL; s = s->parent) {
+        for (const struct variable *v = s->first; v != NULL; v = v->next) {
+            if (text_equal(v->name, name))
+                return v->value;
+        }
+    }
+    if (template_function_is_known(name))
+        return (struct value){.kind = VALUE_FUNCTION, .text = name};
+    return value_undefined(name);
+}
+
+void
+run_assign(struct run *run, struct text name, struct value value)
+{
+    struct variable *variable = run->scope->first;
+
+    while (variable != NULL && !text_equal(variable->name, name))
+        variable = variable->next;
+    if (variable == NULL) {
+        variable = arena_alloc(&run->arena, sizeof(*variable));
+        variable->name = name;
+        variable->next = run->scope->first;
+        run->scope->first = variable;
+    }
+    variable->value = value;
+}
+
+void
+run_buf(struct buf *buf)
+{
+    buf_init(buf, TEMPLATE_VALUE_TEXT_MAX);
+}
+
+enum status
+run_take(struct run *run, uint32_t line, struct buf *buf, struct value *value)
+{
+    enum status status = buf_status(buf, NULL);
+
+    if (status != STATUS_OK)
+        status = run_fail(run, line, "a text is larger than %d bytes",
+                          TEMPLATE_VALUE_TEXT_MAX);
+    else
+        status = run_charge(run, line, buf->size / STEP_BYTES);
+    if (status == STATUS_OK)
+        *value = value_text(text_take(&run->arena, buf));
+    buf_clear(buf);
+    return status;
+}
+
+enum status
+run_text(struct run *run, uint32_t line, const struct value *value,
+         struct text *text)
+{
+    struct value printed;
+    struct buf buf;
+    enum status status = STATUS_OK;
+
+    if (value->kind == VALUE_TEXT) {
+        *text = value->text;
+        return STATUS_OK;
+    }
+    run_buf(&buf);
+    value_print(value, &buf);
+    status = run_take(run, line, &buf, &printed);
+    if (status == STATUS_OK)
+        *text = printed.text;
+    return status;
+}
+
+/* --- arguments ------------------------------------------------------------*/
+
+const struct value *
+argument(const struct arguments *arguments, size_t place, const char *name)
+{
+    size_t given = 0;
+
+    for (size_t i = 0; i < arguments->count; i++) {
+        if (arguments->names[i].size == 0) {
+            if (given++ == place)
+                return &arguments->values[i];
+        } else if (text_is(arguments->names[i], name)) {
+            return &arguments->values[i];
+        }
+    }
+    return NULL;
+}
+
+int64_t
+argument_integer(const struct arguments *arguments, size_t place,
+                 const char *name, int64_t fallback)
+{
+    const struct value *value = argument(arguments, place, name);
+
+    return value != NULL && value->kind == VALUE_INTEGER ? value->integer
+                                                         : fallback;
+}
+
+bool
+argument_is_true(const struct arguments *arguments, size_t place,
+                 const char *name)
+{
+    const struct value *value = argument(arguments, place, name);
+
+    return value != NULL && value_is_true(value);
+}
+
+enum status
+run_arguments(struct run *run, const struct node *node,
+              struct arguments *arguments)
+{
+    const struct node *part = node->first;
+    enum status status = STATUS_OK;
+
+    arguments->line = node->line;
+    arguments->name = node->name;
+    arguments->count = 0;
+    for (; part != NULL && status == STATUS_OK; part = part->next) {
+        bool named = part->kind == NODE_KEYWORD;
+
+        if (arguments->count == RUN_ARGUMENTS_MAX)
+            return run_fail(run, node->line, "more than %d arguments",
+                            RUN_ARGUMENTS_MAX);
+        status = run_eval(run, named ? part->left : part,
+                          &arguments->values[arguments->count]);
+        arguments->names[arguments->count++] = named ? part->name : TEXT("");
+    }
+    return status;
+}
+
+/* --- items ----------------------------------------------------------------*/
+
+/* An index as Python counts, from the end when negative. */
+static bool
+resolve_index(int64_t index, size_t count, size_t *at)
+{
+    if (index < 0)
+        index += (int64_t)count;
+    if (index < 0 || (uint64_t)index >= count)
+        return false;
+    *at = (size_t)index;
+    return true;
+}
+
+static struct value
+loop_attribute(const struct loop *loop, struct text name)
+{
+    int64_t index = (int64_t)loop->index;
+    int64_t count = (int64_t)loop->items->count;
+
+    if (text_is(name, "index"))
+        return value_integer(index + 1);
+    if (text_is(name, "index0"))
+        return value_integer(index);
+    if (text_is(name, "first"))
+        return value_bool(index == 0);
+    if (text_is(name, "last"))
+        return value_bool(index + 1 == count);
+    if (text_is(name, "length"))
+        return value_integer(count);
+    if (text_is(name, "revindex"))
+        return value_integer(count - index);
+    if (text_is(name, "revindex0"))
+        return value_integer(count - index - 1);
+    if (text_is(name, "depth"))
+        return value_integer(loop->depth);
+    if (text_is(name, "depth0"))
+        return value_integer((int64_t)loop->depth - 1);
+    if (text_is(name, "previtem") && index > 0)
+        return loop->items->items[index - 1];
+    if (text_is(name, "nextitem") && index + 1 < count)
+        return loop->items->items[index + 1];
+    return value_undefined(name);
+}
+
+enum status
+run_item(struct run *run, uint32_t line, const struct value *object,
+         const struct value *key, struct value *value)
+{
+    struct text name = key->kind == VALUE_TEXT ? key->text : TEXT("item");
+    const struct value *found = NULL;
+    size_t at = 0;
+
+    *value = value_undefined(name);
+    switch (object->kind) {
+    case VALUE_UNDEFINED:
+        return run_fail(run, line, "%.*s is undefined",
+                        (int)(object->text.size % 60), object->text.data);
+    case VALUE_MAP:
+        found = map_find(object->map, key);
+        if (found != NULL)
+            *value = *found;
+        return run_charge(run, line, object->map->count / STEP_BYTES);
+    case VALUE_LIST:
+        if (key->kind == VALUE_INTEGER &&
+            resolve_index(key->integer, object->list->count, &at))
+            *value = object->list->items[at];
+        return STATUS_OK;
+    case VALUE_TEXT:
+        if (key->kind == VALUE_INTEGER &&
+            resolve_index(key->integer, text_length(object->text), &at)) {
+            at = text_offset(object->text, at);
+            *value = value_text((struct text){object->text.data + at,
+                                              text_step(object->text, at)});
+        }
+        return run_charge(run, line, object->text.size / STEP_BYTES);
+    case VALUE_LOOP:
+        *value = loop_attribute(object->loop, name);
+        return STATUS_OK;
+    case VALUE_NONE:
+    case VALUE_BOOL:
+    case VALUE_INTEGER:
+    case VALUE_REAL:
+    case VALUE_MACRO:
+    case VALUE_FUNCTION:
+        break;
+    }
+    return STATUS_OK;
+}
+
+static enum status
+split_characters(struct run *run, uint32_t line, struct text text,
+                 struct list **items)
+{
+    *items = list_new(&run->arena);
+    if (text_length(text) > TEMPLATE_LIST_MAX)
+        return run_fail(run, line, "more than %d items", TEMPLATE_LIST_MAX);
+    for (size_t at = 0; at < text.size;) {
+        size_t size = text_step(text, at);
+
+        list_add(&run->arena, *items,
+                 value_text((struct text){text.data + at, size}));
+        at += size;
+    }
+    return run_charge(run, line, (*items)->count);
+}
+
+enum status
+run_items(struct run *run, uint32_t line, const struct value *value,
+          struct list **items)
+{
+    switch (value->kind) {
+    case VALUE_LIST:
+        *items = value->list;
+        return STATUS_OK;
+    case VALUE_UNDEFINED:
+        *items = list_new(&run->arena);
+        return STATUS_OK;
+    case VALUE_MAP:
+        *items = list_new(&run->arena);
+        for (size_t i = 0; i < value->map->count; i++)
+            list_add(&run->arena, *items, value->map->entries[i].key);
+        return run_charge(run, line, value->map->count);
+    case VALUE_TEXT:
+        return split_characters(run, line, value->text, items);
+    case VALUE_NONE:
+    case VALUE_BOOL:
+    case VALUE_INTEGER:
+    case VALUE_REAL:
+    case VALUE_LOOP:
+    case VALUE_MACRO:
+    case VALUE_FUNCTION:
+        break;
+    }
+    return run_fail(run, line, "%s cannot be iterated", value_kind_name(value));
+}
+
+enum status
+run_contains(struct run *run, uint32_t line, const struct value *container,
+             const struct value *item, bool *contains)
+{
+    struct list *items = NULL;
+    enum status status = STATUS_OK;
+
+    *contains = false;
+    if (container->kind == VALUE_TEXT && item->kind == VALUE_TEXT) {
+        *contains = text_find(container->text, item->text, 0) != SIZE_MAX;
+        return run_charge(run, line, container->text.size / STEP_BYTES);
+    }
+    if (container->kind == VALUE_TEXT)
+        return run_fail(run, line, "%s cannot be in a string",
+                        value_kind_name(item));
+    if (container->kind == VALUE_MAP) {
+        *contains = map_find(container->map, item) != NULL;
+        return run_charge(run, line, container->map->count / STEP_BYTES);
+    }
+    status = run_items(run, line, container, &items);
+    for (size_t i = 0; status == STATUS_OK && !*contains && i < items->count;
+         i++) {
+        *contains = value_equal(&items->items[i], item);
+        status = run_charge(run, line, 1);
+    }
+    return status;
+}
+
+/* --- arithmetic -----------------------------------------------------------*/
+
+static enum status
+refuse_operands(struct run *run, const struct node *node, const struct value *a,
+                const struct value *b)
+{
+    const struct value *undefined = a->kind == VALUE_UNDEFINED   ? a
+                                    : b->kind == VALUE_UNDEFINED ? b
+                                                                 : NULL;
+
+    if (undefined != NULL)
+        return run_fail(run, node->line, "%.*s is undefined",
+                        (int)(undefined->text.size % 60), undefined->text.data);
+    return run_fail(run, node->line, "the operator does not take %s and %s",
+                    value_kind_name(a), value_kind_name(b));
+}
+
+static enum status
+join_texts(struct run *run, uint32_t line, struct text a, struct text b,
+           struct value *value)
+{
+    char *joined = NULL;
+
+    if (a.size + b.size > TEMPLATE_VALUE_TEXT_MAX)
+        return run_fail(run, line, "a text is larger than %d bytes",
+                        TEMPLATE_VALUE_TEXT_MAX);
+    joined = arena_alloc(&run->arena, a.size + b.size + 1);
+    memcpy(joined, a.data, a.size);
+    memcpy(joined + a.size, b.data, b.size);
+    *value = value_text((struct text){joined, a.size + b.size});
+    return run_charge(run, line, (a.size + b.size) / STEP_BYTES);
+}
+
+static enum status
+join_lists(struct run *run, uint32_t line, const struct list *a,
+           const struct list *b, struct value *value)
+{
+    struct list *joined = list_new(&run->arena);
+
+    if (a->count + b->count > TEMPLATE_LIST_MAX)
+        return run_fail(run, line, "more than %d items", TEMPLATE_LIST_MAX);
+    for (size_t i = 0; i < a->count; i++)
+        list_add(&run->arena, joined, a->items[i]);
+    for (size_t i = 0; i < b->count; i++)
+        list_add(&run->arena, joined, b->items[i]);
+    *value = value_list(joined);
+    return run_charge(run, line, joined->count);
+}
+
+static enum status
+repeat_text(struct run *run, uint32_t line, struct text text, int64_t count,
+            struct value *value)
+{
+    struct buf buf;
+
+    if (count > REPEAT_MAX)
+        return run_fail(run, line, "a text repeated more than %d times",
+                        REPEAT_MAX);
+    run_buf(&buf);
+    for (int64_t i = 0; i < count && !buf.overflowed; i++)
+        buf_append(&buf, text.data, text.size);
+    return run_take(run, line, &buf, value);
+}
+
+/* Floor division and its remainder, which has the sign of the divisor. */
+static int64_t
+floor_modulo(int64_t a, int64_t b)
+{
+    int64_t rest = b == -1 ? 0 : a % b;
+
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+static bool
+fits_integer(double real)
+{
+    return real > -9.2e18 && real < 9.2e18;
+}
+
+/* Results that leave 64 bits are refused: the estimate in double tells. */
+static enum status
+compute_integers(struct run *run, const struct node *node, int64_t a, int64_t b,
+                 struct value *value)
+{
+    double x = (double)a;
+    double y = (double)b;
+    double estimate = 0;
+
+    if (node->op == OP_DIVIDE || node->op == OP_DIVIDE_FLOOR ||
+        node->op == OP_MODULO) {
+        if (b == 0)
+            return run_fail(run, node->line, "division by zero");
+    }
+    if (node->op == OP_DIVIDE) {
+        *value = value_real(x / y);
+        return STATUS_OK;
+    }
+    if (node->op == OP_POWER) {
+        estimate = pow(x, y);
+        if (b < 0 || fabs(estimate) > 9e15)
+            *value = value_real(estimate);
+        else
+            *value = value_integer((int64_t)estimate);
+        return STATUS_OK;
+    }
+    estimate = node->op == OP_ADD        ? x + y
+               : node->op == OP_SUBTRACT ? x - y
+               : node->op == OP_MULTIPLY ? x * y
+                                         : x / y;
+    if (!fits_integer(estimate))
+        return run_fail(run, node->line, "an integer is too large");
+    *value = value_integer(node->op == OP_ADD        ? a + b
+                           : node->op == OP_SUBTRACT ? a - b
+                           : node->op == OP_MULTIPLY ? a * b
+                           : node->op == OP_DIVIDE_FLOOR
+                               ? (a - floor_modulo(a, b)) / b
+                               : floor_modulo(a, b));
+    return STATUS_OK;
+}
+
+static enum status
+compute_reals(struct run *run, const struct node *node, double a, double b,
+              struct value *value)
+{
+    bool divides = node->op == OP_DIVIDE || node->op == OP_DIVIDE_FLOOR ||
+                   node->op == OP_MODULO;
+
+    if (divides && b == 0)
+        return run_fail(run, node->line, "division by zero");
+    *value = value_real(node->op == OP_ADD            ? a + b
+                        : node->op == OP_SUBTRACT     ? a - b
+                        : node->op == OP_MULTIPLY     ? a * b
+                        : node->op == OP_DIVIDE       ? a / b
+                        : node->op == OP_DIVIDE_FLOOR ? floor(a / b)
+                        : node->op == OP_MODULO       ? a - floor(a / b) * b
+                                                      : pow(a, b));
+    return STATUS_OK;
+}
+
+static int64_t
+as_integer(const struct value *value)
+{
+    return value->kind == VALUE_BOOL ? value->boolean : value->integer;
+}
+
+static enum status
+eval_binary(struct run *run, const struct node *node, struct value *value)
+{
+    struct value a;
+    struct value b;
+    enum status status = run_eval(run, node->left, &a);
+
+    if (status == STATUS_OK)
+        status = run_eval(run, node->right, &b);
+    if (status != STATUS_OK)
+        return status;
+    if (node->op == OP_CONCAT) {
+        struct text left;
+        struct text right;
+
+        status = run_text(run, node->line, &a, &left);
+        if (status == STATUS_OK)
+            status = run_text(run, node->line, &b, &right);
+        return status == STATUS_OK
+                   ? join_texts(run, node->line, left, right, value)
+                   : status;
+    }
+    if (value_is_number(&a) && value_is_number(&b)) {
+        if (a.kind == VALUE_REAL || b.kind == VALUE_REAL)
+            return compute_reals(run, node, value_as_real(&a),
+                                 value_as_real(&b), value);
+        return compute_integers(run, node, as_integer(&a), as_integer(&b),
+                                value);
+    }
+    if (node->op == OP_ADD && a.kind == VALUE_TEXT && b.kind == VALUE_TEXT)
+        return join_texts(run, node->line, a.text, b.text, value);
+    if (node->op == OP_ADD && a.kind == VALUE_LIST && b.kind == VALUE_LIST)
+        return join_lists(run, node->line, a.list, b.list, value);
+    if (node->op == OP_MULTIPLY && a.kind == VALUE_TEXT &&
+        b.kind == VALUE_INTEGER)
+        return repeat_text(run, node->line, a.text, b.integer, value);
+    return refuse_operands(run, node, &a, &b);
+}
+
+static enum status
+compare(struct run *run, const struct node *node, const struct value *a,
+        const struct value *b, bool *holds)
+{
+    enum status status = STATUS_OK;
+    int order = 0;
+
+    if (node->op == OP_EQUAL || node->op == OP_NOT_EQUAL) {
+        *holds = value_equal(a, b) == (node->op == OP_EQUAL);
+        return STATUS_OK;
+    }
+    if (node->op == OP_IN || node->op == OP_NOT_IN) {
+        status = run_contains(run, node->line, b, a, holds);
+        *holds = *holds == (node->op == OP_IN);
+        return status;
+    }
+    if (!value_compare(a, b, &order))
+        return refuse_operands(run, node, a, b);
+    *holds = node->op == OP_LESS         ? order < 0
+             : node->op == OP_LESS_EQUAL ? order <= 0
+             : node->op == OP_GREATER    ? order > 0
+                                         : order >= 0;
+    return STATUS_OK;
+}
+
+/* "a < b < c" holds when each comparison does. */
+static enum status
+eval_compare(struct run *run, const struct node *node, struct value *value)
+{
+    struct value left;
+    bool holds = true;
+    enum status status = run_eval(run, node->left, &left);
+    const struct node *part = node->first;
+
+    for (; status == STATUS_OK && holds && part != NULL; part = part->next) {
+        struct value right;
+
+        status = run_eval(run, part->right, &right);
+        if (status == STATUS_OK)
+            status = compare(run, part, &left, &right, &holds);
+        left = right;
+    }
+    *value = value_bool(holds);
+    return status;
+}
+
+/* --- slices ---------------------------------------------------------------*/
+
+struct slice {
+    int64_t start;
+    int64_t step;
+    size_t count; /* of items it takes */
+};
+
+static enum status
+eval_bound(struct run *run, const struct node *node, int64_t *bound,
+           bool *given)
+{
+    struct value value;
+    enum status status = STATUS_OK;
+
+    *given = false;
+    if (node == NULL)
+        return STATUS_OK;
+    status = run_eval(run, node, &value);
+    if (status != STATUS_OK || value.kind == VALUE_NONE)
+        return status;
+    if (value.kind != VALUE_INTEGER)
+        return run_fail(run, node->line, "a slice needs whole numbers");
+    *bound = value.integer;
+    *given = true;
+    return STATUS_OK;
+}
+
+/* A bound within low..high, negative ones counted from the end. */
+static int64_t
+clamp_bound(int64_t bound, int64_t count, int64_t low, int64_t high)
+{
+    if (bound < 0)
+        bound = bound < -count ? -1 - count : bound + count;
+    return bound < low ? low : bound > high ? high : bound;
+}
+
+static enum status
+eval_slice_bounds(struct run *run, const struct node *node, size_t size,
+                  struct slice *slice)
+{
+    int64_t count = (int64_t)size;
+    int64_t stop = 0;
+    bool has_start = false;
+    bool has_stop = false;
+    bool has_step = false;
+    int64_t low = 0;
+    int64_t high = count;
+    enum status status =
+        eval_bound(run, node->right, &slice->start, &has_start);
+
+    if (status == STATUS_OK)
+        status = eval_bound(run, node->test, &stop, &has_stop);
+    if (status == STATUS_OK)
+        status = eval_bound(run, node->third, &slice->step, &has_step);
+    if (status != STATUS_OK)
+        return status;
+    if (!has_step)
+        slice->step = 1;
+    if (slice->step == 0 || slice->step > TEMPLATE_VALUE_TEXT_MAX ||
+        slice->step < -TEMPLATE_VALUE_TEXT_MAX)
+        return run_fail(run, node->line, "a slice's step is out of range");
+    if (slice->step < 0) {
+        low = -1;
+        high = count - 1;
+    }
+    slice->start = has_start ? clamp_bound(slice->start, count, low, high)
+                   : slice->step > 0 ? low
+                                     : high;
+    stop = has_stop          ? clamp_bound(stop, count, low, high)
+           : slice->step > 0 ? high
+                             : low;
+    slice->count = 0;
+    if (slice->step > 0 && stop > slice->start)
+        slice->count = (size_t)((stop - slice->start - 1) / slice->step + 1);
+    if (slice->step < 0 && stop < slice->start)
+        slice->count = (size_t)((slice->start - stop - 1) / -slice->step + 1);
+    return STATUS_OK;
+}
+
+/* Characters by their offsets, so that any step is one lookup each. */
+static enum status
+slice_text(struct run *run, const struct node *node, struct text text,
+           const struct slice *slice, struct value *value)
+{
+    struct list *characters = NULL;
+    struct buf buf;
+    enum status status = STATUS_OK;
+
+    if (slice->step == 1) {
+        size_t begin = text_offset(text, (size_t)slice->start);
+        struct text rest = {text.data + begin, text.size - begin};
+
+        rest.size = text_offset(rest, slice->count);
+        *value = value_text(rest);
+        return run_charge(run, node->line, text.size / STEP_BYTES);
+    }
+    status = split_characters(run, node->line, text, &characters);
+    if (status != STATUS_OK)
+        return status;
+    run_buf(&buf);
+    for (size_t i = 0; i < slice->count; i++) {
+        int64_t at = slice->start + (int64_t)i * slice->step;
+
+        buf_append(&buf, characters->items[at].text.data,
+                   characters->items[at].text.size);
+    }
+    return run_take(run, node->line, &buf, value);
+}
+
+static enum status
+eval_slice(struct run *run, const struct node *node, struct value *value)
+{
+    struct value object;
+    struct slice slice = {0};
+    enum status status = run_eval(run, node->left, &object);
+    struct list *taken = NULL;
+
+    if (status != STATUS_OK)
+        return status;
+    if (object.kind != VALUE_LIST && object.kind != VALUE_TEXT)
+        return run_fail(run, node->line, "%s cannot be sliced",
+                        value_kind_name(&object));
+    status =
+        eval_slice_bounds(run, node,
+                          object.kind == VALUE_LIST ? object.list->count
+                                                    : text_length(object.text),
+                          &slice);
+    if (status != STATUS_OK)
+        return status;
+    if (object.kind == VALUE_TEXT)
+        return slice_text(run, node, object.text, &slice, value);
+    taken = list_new(&run->arena);
+    for (size_t i = 0; i < slice.count; i++)
+        list_add(&run->arena, taken,
+                 object.list->items[slice.start + (int64_t)i * slice.step]);
+    *value = value_list(taken);
+    return run_charge(run, node->line, slice.count);
+}
+
+/* --- calls ----------------------------------------------------------------*/
+
+static enum status
+call_value(struct run *run, const struct value *called,
+           struct arguments *arguments, struct value *value)
+{
+    if (called->kind == VALUE_MACRO)
+        return run_macro(run, called->macro, arguments, value);
+    if (called->kind == VALUE_FUNCTION) {
+        arguments->name = called->text;
+        return run_function(run, arguments, value);
+    }
+    if (called->kind == VALUE_UNDEFINED)
+        return run_fail(run, arguments->line, "%.*s is undefined",
+                        (int)(called->text.size % 60), called->text.data);
+    return run_fail(run, arguments->line, "%s cannot be called",
+                    value_kind_name(called));
+}
+
+/* A method, unless the object has a macro of that name. */
+static enum status
+eval_call(struct run *run, const struct node *node, struct value *value)
+{
+    struct arguments *arguments = arena_alloc(&run->arena, sizeof(*arguments));
+    bool method = node->left->kind == NODE_ATTRIBUTE;
+    struct value called;
+    enum status status =
+        run_eval(run, method ? node->left->left : node->left, &called);
+
+    if (status == STATUS_OK)
+        status = run_arguments(run, node, arguments);
+    if (status != STATUS_OK)
+        return status;
+    if (method) {
+        const struct value *member =
+            called.kind == VALUE_MAP
+                ? map_find_text(called.map, node->left->name)
+                : NULL;
+
+        if (member == NULL || member->kind != VALUE_MACRO) {
+            arguments->name = node->left->name;
+            arguments->self = called;
+            return run_method(run, arguments, value);
+        }
+        called = *member;
+    }
+    return call_value(run, &called, arguments, value);
+}
+
+static enum status
+eval_filter(struct run *run, const struct node *node, struct value *value)
+{
+    struct arguments *arguments = arena_alloc(&run->arena, sizeof(*arguments));
+    enum status status = run_eval(run, node->left, &arguments->self);
+
+    if (status == STATUS_OK)
+        status = run_arguments(run, node, arguments);
+    return status == STATUS_OK ? run_filter(run, arguments, value) : status;
+}
+
+static enum status
+eval_test(struct run *run, const struct node *node, struct value *value)
+{
+    struct arguments *arguments = arena_alloc(&run->arena, sizeof(*arguments));
+    bool passes = false;
+    enum status status = run_eval(run, node->left, &arguments->self);
+
+    if (status == STATUS_OK)
+        status = run_arguments(run, node, arguments);
+    if (status == STATUS_OK)
+        status = run_test(run, arguments, &passes);
+    *value = value_bool(passes != node->negated);
+    return status;
+}
+
+/* --- the rest -------------------------------------------------------------*/
+
+static enum status
+eval_list(struct run *run, const struct node *node, struct value *value)
+{
+    struct list *list = list_new(&run->arena);
+    enum status status = STATUS_OK;
+    const struct node *item = node->first;
+
+    for (; item != NULL && status == STATUS_OK; item = item->next) {
+        struct value evaluated;
+
+        status = run_eval(run, item, &evaluated);
+        if (status == STATUS_OK)
+            list_add(&run->arena, list, evaluated);
+    }
+    *value = value_list(list);
+    return status;
+}
+
+static enum status
+eval_map(struct run *run, const struct node *node, struct value *value)
+{
+    struct map *map = map_new(&run->arena);
+    enum status status = STATUS_OK;
+    const struct node *key = node->first;
+
+    for (; key != NULL && status == STATUS_OK; key = key->next->next) {
+        struct value name;
+        struct value member;
+
+        status = run_eval(run, key, &name);
+        if (status == STATUS_OK)
+            status = run_eval(run, key->next, &member);
+        if (status == STATUS_OK)
+            status = run_charge(run, node->line, map->count / STEP_BYTES);
+        if (status == STATUS_OK)
+            map_set(&run->arena, map, name, member);
+    }
+    *value = value_map(map);
+    return status;
+}
+
+static enum status
+eval_item(struct run *run, const struct node *node, struct value *value)
+{
+    struct value object;
+    struct value key = value_text(node->name);
+    enum status status = run_eval(run, node->left, &object);
+
+    if (status == STATUS_OK && node->kind == NODE_SUBSCRIPT)
+        status = run_eval(run, node->right, &key);
+    return status == STATUS_OK ? run_item(run, node->line, &object, &key, value)
+                               : status;
+}
+
+/* and, or, not, a if b else c, signs. */
+static enum status
+eval_logic(struct run *run, const struct node *node, struct value *value)
+{
+    bool chosen = false;
+    enum status status = run_eval(
+        run, node->kind == NODE_CHOICE ? node->test : node->left, value);
+
+    if (status != STATUS_OK)
+        return status;
+    chosen = value_is_true(value);
+    if (node->kind == NODE_NOT) {
+        *value = value_bool(!chosen);
+        return STATUS_OK;
+    }
+    if (node->kind == NODE_CHOICE) {
+        const struct node *side = chosen ? node->left : node->right;
+
+        *value = value_undefined(TEXT("the value of if without else"));
+        return side == NULL ? STATUS_OK : run_eval(run, side, value);
+    }
+    return chosen == (node->kind == NODE_AND)
+               ? run_eval(run, node->right, value)
+               : STATUS_OK;
+}
+
+static enum status
+eval_sign(struct run *run, const struct node *node, struct value *value)
+{
+    enum status status = run_eval(run, node->left, value);
+
+    if (status != STATUS_OK)
+        return status;
+    if (!value_is_number(value))
+        return run_fail(run, node->line, "%s has no sign",
+                        value_kind_name(value));
+    if (node->kind == NODE_PLUS)
+        return STATUS_OK;
+    if (value->kind == VALUE_REAL)
+        *value = value_real(-value->real);
+    else if (as_integer(value) != INT64_MIN)
+        *value = value_integer(-as_integer(value));
+    return STATUS_OK;
+}
+
+static enum status
+eval_node(struct run *run, const struct node *node, struct value *value)
+{
+    switch (node->kind) {
+    case NODE_LITERAL:
+        *value = node->literal;
+        return STATUS_OK;
+    case NODE_NAME:
+        *value = run_lookup(run, node->name);
+        return STATUS_OK;
+    case NODE_PIPED:
+        *value = run->piped;
+        return STATUS_OK;
+    case NODE_LIST:
+        return eval_list(run, node, value);
+    case NODE_MAP:
+        return eval_map(run, node, value);
+    case NODE_MINUS:
+    case NODE_PLUS:
+        return eval_sign(run, node, value);
+    case NODE_BINARY:
+        return eval_binary(run, node, value);
+    case NODE_COMPARE:
+        return eval_compare(run, node, value);
+    case NODE_NOT:
+    case NODE_AND:
+    case NODE_OR:
+    case NODE_CHOICE:
+        return eval_logic(run, node, value);
+    case NODE_ATTRIBUTE:
+    case NODE_SUBSCRIPT:
+        return eval_item(run, node, value);
+    case NODE_SLICE:
+        return eval_slice(run, node, value);
+    case NODE_CALL:
+        return eval_call(run, node, value);
+    case NODE_FILTER:
+        return eval_filter(run, node, value);
+    case NODE_TEST:
+        return eval_test(run, node, value);
+    case NODE_KEYWORD:
+    case NODE_OUTPUT:
+    case NODE_IF:
+    case NODE_BRANCH:
+    case NODE_FOR:
+    case NODE_SET:
+    case NODE_MACRO:
+    case NODE_CALLER:
+    case NODE_FILTERED:
+    case NODE_GROUP:
+    case NODE_BREAK:
+    case NODE_CONTINUE:
+        break;
+    }
+    return run_fail(run, node->line, "no expression");
+}
+
+enum status
+run_eval(struct run *run, const struct node *node, struct value *value)
+{
+    enum status status = run_charge(run, node->line, 1);
+
+    if (status != STATUS_OK)
+        return status;
+    if (run->depth == RUN_DEPTH_MAX)
+        return run_fail(run, node->line, "nested more than %d deep",
+                        RUN_DEPTH_MAX);
+    run->depth++;
+    *value = value_none();
+    status = eval_node(run, node, value);
+    run->depth--;
+    return status;
+}
