@@ -1,0 +1,565 @@
+/* db.c - libpq behind statements with a name, a shape and a check. */
+#include "ledger/db.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <libpq-fe.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/units.h"
+
+#include "common/banned.h"
+
+enum {
+    TRANSACT_ATTEMPTS_MAX = 10,
+    BACKOFF_FIRST_MS = 10,
+    BACKOFF_MAX_MS = 2000,
+};
+
+struct db {
+    PGconn *conn;
+    const struct statement **prepared; /* on this connection, by address */
+    size_t prepared_count;
+    size_t prepared_capacity;
+    bool broken; /* to be closed, whatever libpq says */
+};
+
+struct db_rows {
+    PGresult *result;
+};
+
+/* --- errors --------------------------------------------------------------- */
+
+static bool
+state_is(const char *state, const char *prefix)
+{
+    return strncmp(state, prefix, strlen(prefix)) == 0;
+}
+
+/* Which errors mean that nothing happened and the same again may work. */
+static bool
+is_transient(const char *state)
+{
+    static const char *const prefixes[] = {
+        "40001", /* serialization failure */
+        "40P01", /* deadlock */
+        "08",    /* connection */
+        "57P0",  /* shutdown, crash, cannot connect now */
+        "57014", /* statement timeout */
+        "55P03", /* lock timeout */
+        "25006", /* a standby: read only */
+        "53",    /* disk, memory or connections are used up */
+    };
+
+    for (size_t i = 0; i < COUNT_OF(prefixes); i++)
+        if (state_is(state, prefixes[i]))
+            return true;
+    return false;
+}
+
+static enum status
+state_status(const char *state, const char *constraint)
+{
+    if (is_transient(state))
+        return STATUS_RETRY;
+    if (strcmp(state, "55000") == 0)
+        return STATUS_DENIED;
+    if (strcmp(state, "23505") == 0 || strcmp(state, "23P01") == 0)
+        return STATUS_CONFLICT;
+    if (strcmp(state, "23514") == 0 && constraint != NULL &&
+        strcmp(constraint, "no_overdraft") == 0)
+        return STATUS_NO_FUNDS;
+    return STATUS_INTERNAL;
+}
+
+/* libpq's messages end in a line feed and may hold several lines. */
+static int
+first_line_size(const char *text)
+{
+    return (int)strcspn(text, "\n");
+}
+
+static enum status
+connection_error(struct db *db, struct error *err)
+{
+    const char *text = PQerrorMessage(db->conn);
+
+    error_set(err, STATUS_RETRY, "database: %.*s", first_line_size(text), text);
+    (void)error_tag(err, "08006", NULL);
+    return STATUS_RETRY;
+}
+
+static enum status
+result_error(struct db *db, const PGresult *result, const char *what,
+             struct error *err)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    const char *constraint =
+        PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
+    enum status status;
+
+    if (state == NULL) /* libpq's own complaint: the connection broke */
+        return connection_error(db, err);
+    status = state_status(state, constraint);
+    error_set(err, status, "%s: %s (SQLSTATE %s%s%s)", what,
+              text == NULL ? "" : text, state, constraint == NULL ? "" : ", ",
+              constraint == NULL ? "" : constraint);
+    (void)error_tag(err, state, NULL);
+    return status;
+}
+
+/* --- connections ---------------------------------------------------------- */
+
+static void
+on_notice(void *arg, const char *message)
+{
+    char text[256];
+
+    (void)arg;
+    log_debug("db.notice", "text=%s", log_quote(message, text, sizeof(text)));
+}
+
+enum status
+db_open(const char *conninfo, struct db **db, struct error *err)
+{
+    /* A later entry wins, so the caller's string overrides ours. */
+    static const char *const keys[] = {
+        "connect_timeout",           "keepalives_idle",  "keepalives_interval",
+        "keepalives_count",          "tcp_user_timeout", "client_encoding",
+        "fallback_application_name", "dbname",           NULL,
+    };
+    const char *const values[] = {
+        "10", "10", "5", "3", "15000", "UTF8", "berth", conninfo, NULL,
+    };
+    struct db *opened = mem_alloc(sizeof(*opened));
+
+    opened->conn = PQconnectdbParams(keys, values, 1);
+    if (PQstatus(opened->conn) != CONNECTION_OK) {
+        enum status status = connection_error(opened, err);
+
+        db_close(opened);
+        return status;
+    }
+    (void)PQsetNoticeProcessor(opened->conn, on_notice, NULL);
+    *db = opened;
+    return STATUS_OK;
+}
+
+void
+db_close(struct db *db)
+{
+    if (db == NULL)
+        return;
+    PQfinish(db->conn);
+    free(db->prepared);
+    free(db);
+}
+
+bool
+db_is_alive(const struct db *db)
+{
+    return !db->broken && PQstatus(db->conn) == CONNECTION_OK;
+}
+
+/* First come the server's last words, then the end: two reads. */
+bool
+db_is_usable(struct db *db)
+{
+    return PQconsumeInput(db->conn) == 1 && PQconsumeInput(db->conn) == 1 &&
+           db_is_alive(db);
+}
+
+/* --- statements ----------------------------------------------------------- */
+
+static bool
+is_prepared(const struct db *db, const struct statement *statement)
+{
+    for (size_t i = 0; i < db->prepared_count; i++)
+        if (db->prepared[i] == statement)
+            return true;
+    return false;
+}
+
+static enum status
+prepare(struct db *db, const struct statement *statement, struct error *err)
+{
+    enum status status = STATUS_OK;
+    PGresult *result;
+
+    if (is_prepared(db, statement))
+        return STATUS_OK;
+    result = PQprepare(db->conn, statement->name, statement->sql,
+                       statement->param_count, NULL);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK) {
+        status = result_error(db, result, statement->name, err);
+        goto out;
+    }
+    if (db->prepared_count == db->prepared_capacity) {
+        db->prepared_capacity = db->prepared_capacity * 2 + 16;
+        db->prepared = mem_grow(db->prepared, db->prepared_capacity,
+                                sizeof(*db->prepared));
+    }
+    db->prepared[db->prepared_count++] = statement;
+
+out:
+    PQclear(result);
+    return status;
+}
+
+struct bound {
+    const char *values[DB_PARAMS_MAX];
+    int sizes[DB_PARAMS_MAX];
+    int formats[DB_PARAMS_MAX];
+};
+
+static void
+bind(struct bound *bound, const struct statement *statement,
+     const struct db_param *params)
+{
+    assert(statement->param_count >= 0);
+    assert(statement->param_count <= DB_PARAMS_MAX);
+    for (int i = 0; i < statement->param_count; i++) {
+        bool binary = params[i].bytes != NULL;
+
+        assert(params[i].size <= INT32_MAX);
+        bound->values[i] = binary ? params[i].bytes : params[i].text;
+        bound->sizes[i] = binary ? (int)params[i].size : 0;
+        bound->formats[i] = binary ? 1 : 0;
+    }
+}
+
+static enum status
+check_shape(const struct statement *statement, const PGresult *result,
+            struct error *err)
+{
+    int count = PQntuples(result);
+    int columns = PQnfields(result);
+    bool fits = false;
+
+    switch (statement->shape) {
+    case DB_NONE:
+        fits = columns == 0;
+        break;
+    case DB_ONE:
+        if (count == 0 && columns > 0)
+            return error_set(err, STATUS_NOT_FOUND, "%s: no such row",
+                             statement->name);
+        fits = count == 1;
+        break;
+    case DB_MAYBE:
+        fits = columns > 0 && count <= 1;
+        break;
+    case DB_MANY:
+        fits = columns > 0;
+        break;
+    }
+    if (fits)
+        return STATUS_OK;
+    return error_set(err, STATUS_INTERNAL,
+                     "%s: %d rows of %d columns are not what was expected",
+                     statement->name, count, columns);
+}
+
+/* Judge @result, which is taken; @rows may be NULL. */
+static enum status
+accept_result(struct db *db, const struct statement *statement,
+              PGresult *result, struct db_rows **rows, struct error *err)
+{
+    struct db_rows *got = mem_alloc(sizeof(*got));
+    ExecStatusType kind = PQresultStatus(result);
+    enum status status = STATUS_OK;
+
+    got->result = result;
+    if (kind != PGRES_TUPLES_OK && kind != PGRES_COMMAND_OK)
+        status = result_error(db, result, statement->name, err);
+    if (status == STATUS_OK)
+        status = check_shape(statement, result, err);
+    if (status == STATUS_OK && statement->check != NULL)
+        status = statement->check(got, err);
+    if (status == STATUS_OK && rows != NULL)
+        *rows = got;
+    else
+        db_rows_free(got);
+    return status;
+}
+
+enum status
+db_run(struct db *db, const struct statement *statement,
+       const struct db_param *params, struct db_rows **rows, struct error *err)
+{
+    struct bound bound;
+    enum status status = prepare(db, statement, err);
+
+    if (status != STATUS_OK)
+        return status;
+    bind(&bound, statement, params);
+    return accept_result(db, statement,
+                         PQexecPrepared(db->conn, statement->name,
+                                        statement->param_count, bound.values,
+                                        bound.sizes, bound.formats, 0),
+                         rows, err);
+}
+
+/* Queue every call; the server works on the first meanwhile. */
+static enum status
+calls_send(struct db *db, const struct db_call *calls, size_t count,
+           struct error *err)
+{
+    struct bound bound;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct statement *statement = calls[i].statement;
+
+        bind(&bound, statement, calls[i].params);
+        if (PQsendQueryPrepared(db->conn, statement->name,
+                                statement->param_count, bound.values,
+                                bound.sizes, bound.formats, 0) != 1)
+            return connection_error(db, err);
+    }
+    if (PQpipelineSync(db->conn) != 1)
+        return connection_error(db, err);
+    return STATUS_OK;
+}
+
+/* One result for each call, the mark of the end, each followed by NULL. */
+static enum status
+calls_receive(struct db *db, const struct db_call *calls, size_t count,
+              struct error *err)
+{
+    enum status status = STATUS_OK;
+    PGresult *result;
+
+    for (size_t i = 0; i < count; i++) {
+        result = PQgetResult(db->conn);
+        if (result == NULL)
+            return connection_error(db, err);
+        if (status == STATUS_OK) /* after the first failure all others fail */
+            status = accept_result(db, calls[i].statement, result,
+                                   calls[i].rows, err);
+        else
+            PQclear(result);
+        PQclear(PQgetResult(db->conn));
+    }
+    result = PQgetResult(db->conn);
+    if (status == STATUS_OK && PQresultStatus(result) != PGRES_PIPELINE_SYNC)
+        status = connection_error(db, err);
+    PQclear(result);
+    return status;
+}
+
+enum status
+db_run_all(struct db *db, const struct db_call *calls, size_t count,
+           struct error *err)
+{
+    enum status status = STATUS_OK;
+
+    assert(count <= DB_CALLS_MAX);
+    for (size_t i = 0; status == STATUS_OK && i < count; i++)
+        status = prepare(db, calls[i].statement, err);
+    if (status != STATUS_OK)
+        return status;
+    if (PQenterPipelineMode(db->conn) != 1)
+        return connection_error(db, err);
+    status = calls_send(db, calls, count, err);
+    if (status == STATUS_OK)
+        status = calls_receive(db, calls, count, err);
+    if (PQexitPipelineMode(db->conn) != 1 && status != STATUS_RETRY) {
+        /* Results are left over: this connection cannot be trusted. */
+        db->broken = true;
+        return error_set(err, STATUS_RETRY, "database: out of step");
+    }
+    return status;
+}
+
+enum status
+db_command(struct db *db, const char *sql, const char *tag, struct error *err)
+{
+    enum status status = STATUS_OK;
+    PGresult *result = PQexec(db->conn, sql);
+
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        status = result_error(db, result, sql, err);
+    else if (strcmp(PQcmdStatus(result), tag) != 0)
+        status = error_set(err, STATUS_INTERNAL, "%s answered %s", sql,
+                           PQcmdStatus(result));
+    PQclear(result);
+    return status;
+}
+
+enum status
+db_script(struct db *db, const char *sql, struct error *err)
+{
+    enum status status = STATUS_OK;
+    PGresult *result = PQexec(db->conn, sql);
+    ExecStatusType kind = PQresultStatus(result);
+
+    if (kind != PGRES_COMMAND_OK && kind != PGRES_TUPLES_OK)
+        status = result_error(db, result, "script", err);
+    PQclear(result);
+    return status;
+}
+
+/* --- transactions --------------------------------------------------------- */
+
+void
+db_rollback(struct db *db)
+{
+    PGTransactionStatusType state = PQtransactionStatus(db->conn);
+
+    if (state == PQTRANS_INTRANS || state == PQTRANS_INERROR)
+        PQclear(PQexec(db->conn, "ROLLBACK"));
+}
+
+static void
+back_off(int attempt)
+{
+    int64_t ms = BACKOFF_FIRST_MS;
+    struct timespec pause;
+
+    for (int i = 0; i < attempt && ms < BACKOFF_MAX_MS; i++)
+        ms *= 2;
+    pause.tv_sec = (time_t)(ms / 1000);
+    pause.tv_nsec = (long)(ms % 1000) * 1000000L;
+    (void)nanosleep(&pause, NULL);
+}
+
+static enum status
+transact_once(struct db *db, db_body *body, void *arg, struct error *err)
+{
+    enum status status =
+        db_command(db, "BEGIN ISOLATION LEVEL SERIALIZABLE", "BEGIN", err);
+
+    if (status == STATUS_OK)
+        status = body(db, arg, err);
+    if (status == STATUS_OK)
+        status = db_command(db, "COMMIT", "COMMIT", err);
+    return status;
+}
+
+enum status
+db_transact(struct db *db, db_body *body, void *arg, struct error *err)
+{
+    enum status status = STATUS_OK;
+
+    assert(PQtransactionStatus(db->conn) != PQTRANS_INTRANS);
+    for (int attempt = 0; attempt < TRANSACT_ATTEMPTS_MAX; attempt++) {
+        status = transact_once(db, body, arg, err);
+        if (status == STATUS_OK)
+            return status;
+        db_rollback(db);
+        if (status != STATUS_RETRY || !db_is_alive(db))
+            return status;
+        back_off(attempt);
+    }
+    return status;
+}
+
+/* --- rows ----------------------------------------------------------------- */
+
+size_t
+db_row_count(const struct db_rows *rows)
+{
+    return (size_t)PQntuples(rows->result);
+}
+
+int
+db_column_count(const struct db_rows *rows)
+{
+    return PQnfields(rows->result);
+}
+
+size_t
+db_affected(const struct db_rows *rows)
+{
+    const char *text = PQcmdTuples(rows->result);
+    uint64_t count = 0;
+
+    if (text[0] != '\0' &&
+        parse_u64(text, strlen(text), UINT64_MAX, &count) != STATUS_OK)
+        count = 0;
+    return (size_t)count;
+}
+
+void
+db_rows_free(struct db_rows *rows)
+{
+    if (rows == NULL)
+        return;
+    PQclear(rows->result);
+    free(rows);
+}
+
+static void
+assert_in(const struct db_rows *rows, size_t row, int column)
+{
+    assert(row < db_row_count(rows));
+    assert(column >= 0);
+    assert(column < PQnfields(rows->result));
+}
+
+bool
+db_is_null(const struct db_rows *rows, size_t row, int column)
+{
+    assert_in(rows, row, column);
+    return PQgetisnull(rows->result, (int)row, column) != 0;
+}
+
+const char *
+db_text(const struct db_rows *rows, size_t row, int column)
+{
+    assert_in(rows, row, column);
+    return PQgetvalue(rows->result, (int)row, column);
+}
+
+int64_t
+db_i64(const struct db_rows *rows, size_t row, int column)
+{
+    const char *text = db_text(rows, row, column);
+    int64_t value = 0;
+    enum status status;
+
+    if (db_is_null(rows, row, column))
+        return 0;
+    status = parse_i64(text, strlen(text), &value);
+    assert(status == STATUS_OK);
+    (void)status;
+    return value;
+}
+
+bool
+db_bool(const struct db_rows *rows, size_t row, int column)
+{
+    return strcmp(db_text(rows, row, column), "t") == 0;
+}
+
+double
+db_double(const struct db_rows *rows, size_t row, int column)
+{
+    const char *text = db_text(rows, row, column);
+    double value = 0;
+    enum status status;
+
+    if (db_is_null(rows, row, column))
+        return 0;
+    status = parse_double(text, strlen(text), &value);
+    assert(status == STATUS_OK);
+    (void)status;
+    return value;
+}
+
+void
+db_bytes(const struct db_rows *rows, size_t row, int column, struct buf *out)
+{
+    const char *text = db_text(rows, row, column);
+    size_t size = 0;
+    unsigned char *bytes = PQunescapeBytea((const unsigned char *)text, &size);
+
+    assert(bytes != NULL);
+    buf_append(out, bytes, size);
+    PQfreemem(bytes);
+}

@@ -1,0 +1,110 @@
+/* db_pool.c - connections that only read, shared by many threads. */
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "common/mem.h"
+#include "ledger/db.h"
+
+#include "common/banned.h"
+
+struct db_pool {
+    pthread_mutex_t mutex;
+    pthread_cond_t freed;
+    char *conninfo;
+    struct db **idle; /* @free of them; NULL entries are not yet opened */
+    size_t free;
+    size_t size;
+};
+
+static enum status
+reader_open(const char *conninfo, struct db **db, struct error *err)
+{
+    struct db *opened = NULL;
+    enum status status = db_open(conninfo, &opened, err);
+
+    if (status != STATUS_OK)
+        return status;
+    status = db_command(opened, "SET default_transaction_read_only = on", "SET",
+                        err);
+    if (status == STATUS_OK)
+        *db = opened;
+    else
+        db_close(opened);
+    return status;
+}
+
+enum status
+db_pool_open(const char *conninfo, size_t size, struct db_pool **pool,
+             struct error *err)
+{
+    struct db *first = NULL;
+    enum status status = reader_open(conninfo, &first, err);
+    struct db_pool *opened;
+
+    assert(size > 0);
+    if (status != STATUS_OK)
+        return status;
+    opened = mem_alloc(sizeof(*opened));
+    pthread_mutex_init(&opened->mutex, NULL);
+    pthread_cond_init(&opened->freed, NULL);
+    opened->conninfo = mem_text(conninfo);
+    opened->idle = mem_array(size, sizeof(struct db *));
+    opened->idle[size - 1] = first; /* leased first; the others open later */
+    opened->free = size;
+    opened->size = size;
+    *pool = opened;
+    return STATUS_OK;
+}
+
+void
+db_pool_close(struct db_pool *pool)
+{
+    if (pool == NULL)
+        return;
+    assert(pool->free == pool->size);
+    for (size_t i = 0; i < pool->size; i++)
+        db_close(pool->idle[i]);
+    pthread_mutex_destroy(&pool->mutex);
+    pthread_cond_destroy(&pool->freed);
+    free(pool->idle);
+    free(pool->conninfo);
+    free(pool);
+}
+
+enum status
+db_lease(struct db_pool *pool, struct db **db, struct error *err)
+{
+    enum status status = STATUS_OK;
+    struct db *leased;
+
+    pthread_mutex_lock(&pool->mutex);
+    while (pool->free == 0)
+        pthread_cond_wait(&pool->freed, &pool->mutex);
+    leased = pool->idle[--pool->free];
+    pthread_mutex_unlock(&pool->mutex);
+
+    if (leased != NULL && !db_is_usable(leased)) {
+        db_close(leased);
+        leased = NULL;
+    }
+    if (leased == NULL)
+        status = reader_open(pool->conninfo, &leased, err);
+    if (status == STATUS_OK)
+        *db = leased;
+    else
+        db_return(pool, NULL);
+    return status;
+}
+
+void
+db_return(struct db_pool *pool, struct db *db)
+{
+    if (db != NULL)
+        db_rollback(db);
+    pthread_mutex_lock(&pool->mutex);
+    assert(pool->free < pool->size);
+    pool->idle[pool->free++] = db;
+    pthread_cond_signal(&pool->freed);
+    pthread_mutex_unlock(&pool->mutex);
+}
