@@ -1,0 +1,467 @@
+/* cpu.c - the table of operations on host memory: what is shared out among
+ * threads, in which pieces.  The arithmetic is in kernels_body.inc. */
+#include "inference/cpu/cpu.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "inference/cpu/pool.h"
+
+#include "common/banned.h"
+
+/* Less work than this (in multiply-adds) is not worth waking threads for. */
+enum { SHARE_FROM = 32 * 1024 };
+/* Rows of a matrix decoded at once when there are several inputs. */
+enum { DECODED_ROWS = 16 };
+
+struct vec {
+    size_t rows, size;
+    float *data;
+};
+
+/* Per layer all keys, then all values; per head its positions together. */
+struct kv {
+    struct kv_shape shape;
+    size_t positions;
+    float *data;
+};
+
+struct cpu {
+    const struct kernels *kernels;
+    struct pool *pool;
+    float **scratch; /* one per thread */
+    size_t scratch_count;
+};
+
+static void
+cpu_close(void *ctx)
+{
+    struct cpu *cpu = ctx;
+
+    for (size_t i = 0; i < pool_threads(cpu->pool); i++)
+        free(cpu->scratch[i]);
+    free(cpu->scratch);
+    pool_free(cpu->pool);
+    free(cpu);
+}
+
+/* Every thread's scratch has room for @count floats afterwards. */
+static void
+scratch_reserve(struct cpu *cpu, size_t count)
+{
+    if (count <= cpu->scratch_count)
+        return;
+    for (size_t i = 0; i < pool_threads(cpu->pool); i++)
+        cpu->scratch[i] = mem_grow(cpu->scratch[i], count, sizeof(float));
+    cpu->scratch_count = count;
+}
+
+/* Items per piece: four pieces a thread, or all at once when there is little
+ * to do. */
+static size_t
+piece_of(const struct cpu *cpu, size_t count, size_t work_each)
+{
+    size_t pieces = 4 * pool_threads(cpu->pool);
+
+    if (count * work_each < SHARE_FROM)
+        return count;
+    return count / pieces + 1;
+}
+
+static struct vec *
+cpu_vec_new(void *ctx, size_t rows, size_t size)
+{
+    struct vec *vec = mem_alloc(sizeof(*vec));
+
+    (void)ctx;
+    vec->rows = rows;
+    vec->size = size;
+    vec->data = mem_array(rows * size, sizeof(float));
+    return vec;
+}
+
+static void
+cpu_vec_free(void *ctx, struct vec *vec)
+{
+    (void)ctx;
+    if (vec == NULL)
+        return;
+    free(vec->data);
+    free(vec);
+}
+
+static const float *
+cpu_vec_read(void *ctx, const struct vec *vec, size_t row)
+{
+    (void)ctx;
+    assert(row < vec->rows);
+    return vec->data + row * vec->size;
+}
+
+static uint64_t
+cpu_kv_token_bytes(const struct kv_shape *shape)
+{
+    return (uint64_t)shape->layers * 2 * shape->heads * shape->head_dim *
+           sizeof(float);
+}
+
+static struct kv *
+cpu_kv_new(void *ctx, const struct kv_shape *shape, size_t positions)
+{
+    struct kv *kv = mem_alloc(sizeof(*kv));
+
+    (void)ctx;
+    kv->shape = *shape;
+    kv->positions = positions;
+    kv->data = mem_array(positions, cpu_kv_token_bytes(shape));
+    return kv;
+}
+
+static void
+cpu_kv_free(void *ctx, struct kv *kv)
+{
+    (void)ctx;
+    if (kv == NULL)
+        return;
+    free(kv->data);
+    free(kv);
+}
+
+/* Where the first position of a head lies; @part 0: keys, 1: values. */
+static float *
+kv_head(const struct kv *kv, size_t layer, size_t part, size_t head)
+{
+    return kv->data + ((layer * 2 + part) * kv->shape.heads + head) *
+                          kv->positions * kv->shape.head_dim;
+}
+
+static void
+cpu_embed(void *ctx, struct vec *out, const struct weight *table,
+          const struct pass_row *rows, size_t count)
+{
+    const struct cpu *cpu = ctx;
+
+    assert(out->size == table->cols && count <= out->rows);
+    for (size_t i = 0; i < count; i++) {
+        assert(rows[i].id < table->rows);
+        cpu->kernels->decode_row(table, rows[i].id, out->data + i * out->size);
+    }
+}
+
+struct linear_task {
+    struct cpu *cpu;
+    const struct weight *weight;
+    const struct vec *in;
+    struct vec *out;
+    size_t count;
+};
+
+static void
+offset_add(const struct linear_task *task, size_t first, size_t last)
+{
+    for (size_t i = 0; task->weight->offset != NULL && i < task->count; i++)
+        for (size_t r = first; r < last; r++)
+            task->out->data[i * task->out->size + r] += task->weight->offset[r];
+}
+
+/* One input: read each weight once, straight from the file's format. */
+static void
+linear_single(void *arg, size_t first, size_t last, size_t thread)
+{
+    struct linear_task *task = arg;
+
+    (void)thread;
+    task->cpu->kernels->dot_rows(task->weight, first, last - first,
+                                 task->in->data, task->out->data + first);
+    offset_add(task, first, last);
+}
+
+/* Several: decode a few rows and use them for all inputs. */
+static void
+linear_many(void *arg, size_t first, size_t last, size_t thread)
+{
+    struct linear_task *task = arg;
+    const struct kernels *kernels = task->cpu->kernels;
+    size_t cols = task->weight->cols;
+    float *rows = task->cpu->scratch[thread];
+
+    for (size_t r = first; r < last; r += DECODED_ROWS) {
+        size_t some = last - r < DECODED_ROWS ? last - r : DECODED_ROWS;
+
+        for (size_t k = 0; k < some; k++)
+            kernels->decode_row(task->weight, r + k, rows + k * cols);
+        kernels->tile(rows, some, task->in->data, task->count, cols,
+                      task->out->data + r, task->out->size);
+    }
+    offset_add(task, first, last);
+}
+
+static void
+cpu_linear(void *ctx, struct vec *out, const struct vec *in, size_t count,
+           const struct weight *weight)
+{
+    struct cpu *cpu = ctx;
+    struct linear_task task = {cpu, weight, in, out, count};
+    size_t piece = piece_of(cpu, weight->rows, weight->cols * count);
+
+    assert(in->size == weight->cols && out->size == weight->rows);
+    assert(count <= in->rows && count <= out->rows);
+    piece = (piece + DECODED_ROWS - 1) / DECODED_ROWS * DECODED_ROWS;
+    if (count == 1) {
+        pool_run(cpu->pool, linear_single, &task, weight->rows, piece);
+        return;
+    }
+    scratch_reserve(cpu, DECODED_ROWS * weight->cols);
+    pool_run(cpu->pool, linear_many, &task, weight->rows, piece);
+}
+
+/* Operations that work on each row by itself. */
+struct row_task {
+    struct cpu *cpu;
+    struct vec *out;
+    const struct vec *in;
+    const struct norm *norm;
+    const struct pass_row *rows;
+    const float *frequencies;
+    size_t head_dim;
+};
+
+static void
+rmsnorm_piece(const struct kernels *kernels, const struct norm *norm,
+              const float *in, float *out)
+{
+    float squares = kernels->dot(in, in, norm->size);
+    float inverse = 1.0f / sqrtf(squares / (float)norm->size + norm->eps);
+
+    for (size_t i = 0; i < norm->size; i++)
+        out[i] = in[i] * inverse * norm->weight[i];
+}
+
+static void
+rmsnorm_rows(void *arg, size_t first, size_t last, size_t thread)
+{
+    struct row_task *task = arg;
+    size_t size = task->norm->size;
+
+    (void)thread;
+    for (size_t i = first * task->in->size; i < last * task->in->size;
+         i += size)
+        rmsnorm_piece(task->cpu->kernels, task->norm, task->in->data + i,
+                      task->out->data + i);
+}
+
+static void
+cpu_rmsnorm(void *ctx, struct vec *out, const struct vec *in, size_t count,
+            const struct norm *norm)
+{
+    struct cpu *cpu = ctx;
+    struct row_task task = {.cpu = cpu, .out = out, .in = in, .norm = norm};
+
+    assert(out->size == in->size && in->size % norm->size == 0);
+    assert(count <= in->rows && count <= out->rows);
+    pool_run(cpu->pool, rmsnorm_rows, &task, count,
+             piece_of(cpu, count, in->size));
+}
+
+static void
+rope_heads(float *row, size_t size, size_t half, uint32_t position,
+           const float *frequencies)
+{
+    for (size_t i = 0; i < half; i++) {
+        double angle = (double)position * (double)frequencies[i];
+        float cosine = (float)cos(angle), sine = (float)sin(angle);
+
+        for (float *x = row + i; x < row + size; x += 2 * half) {
+            float low = x[0], high = x[half];
+
+            x[0] = low * cosine - high * sine;
+            x[half] = high * cosine + low * sine;
+        }
+    }
+}
+
+static void
+rope_rows(void *arg, size_t first, size_t last, size_t thread)
+{
+    struct row_task *task = arg;
+    size_t size = task->out->size;
+
+    (void)thread;
+    for (size_t i = first; i < last; i++)
+        rope_heads(task->out->data + i * size, size, task->head_dim / 2,
+                   task->rows[i].position, task->frequencies);
+}
+
+static void
+cpu_rope(void *ctx, struct vec *x, const struct pass_row *rows, size_t count,
+         size_t head_dim, const float *frequencies)
+{
+    struct cpu *cpu = ctx;
+    struct row_task task = {.cpu = cpu,
+                            .out = x,
+                            .rows = rows,
+                            .head_dim = head_dim,
+                            .frequencies = frequencies};
+
+    assert(x->size % head_dim == 0 && head_dim % 2 == 0 && count <= x->rows);
+    pool_run(cpu->pool, rope_rows, &task, count,
+             piece_of(cpu, count, 8 * x->size));
+}
+
+static void
+cpu_kv_write(void *ctx, const struct vec *keys, const struct vec *values,
+             const struct pass_row *rows, size_t count, size_t layer)
+{
+    (void)ctx;
+    assert(count <= keys->rows && count <= values->rows);
+    for (size_t i = 0; i < count; i++) {
+        const struct kv *kv = rows[i].kv;
+        size_t size = kv->shape.head_dim;
+
+        assert(rows[i].position < kv->positions);
+        for (size_t head = 0; head < kv->shape.heads; head++) {
+            size_t from = i * keys->size + head * size;
+            size_t to = rows[i].position * size;
+
+            memcpy(kv_head(kv, layer, 0, head) + to, keys->data + from,
+                   size * sizeof(float));
+            memcpy(kv_head(kv, layer, 1, head) + to, values->data + from,
+                   size * sizeof(float));
+        }
+    }
+}
+
+struct attention_task {
+    struct cpu *cpu;
+    struct vec *out;
+    const struct vec *queries;
+    const struct pass_row *rows;
+    const struct attention_shape *shape;
+};
+
+/* Items are heads of rows. */
+static void
+attention_heads(void *arg, size_t first, size_t last, size_t thread)
+{
+    struct attention_task *task = arg;
+    const struct attention_shape *shape = task->shape;
+    const struct kernels *kernels = task->cpu->kernels;
+    float scale = 1.0f / sqrtf((float)shape->head_dim);
+    float *p = task->cpu->scratch[thread];
+
+    for (size_t item = first; item < last; item++) {
+        const struct pass_row *row = &task->rows[item / shape->heads];
+        size_t head = item % shape->heads;
+        size_t kv_head_index = head / (shape->heads / shape->kv_heads);
+        size_t count = (size_t)row->position + 1;
+        size_t at =
+            item / shape->heads * task->queries->size + head * shape->head_dim;
+        float sum;
+
+        kernels->scores(task->queries->data + at,
+                        kv_head(row->kv, shape->layer, 0, kv_head_index), count,
+                        shape->head_dim, scale, p);
+        sum = kernels->exp_sum(p, count);
+        kernels->weighted_sum(
+            p, kv_head(row->kv, shape->layer, 1, kv_head_index), count,
+            shape->head_dim, 1.0f / sum, task->out->data + at);
+    }
+}
+
+static void
+cpu_attention(void *ctx, struct vec *out, const struct vec *queries,
+              const struct pass_row *rows, size_t count,
+              const struct attention_shape *shape)
+{
+    struct cpu *cpu = ctx;
+    struct attention_task task = {cpu, out, queries, rows, shape};
+    size_t longest = 0;
+
+    assert(out->size == queries->size && count <= out->rows);
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].position >= longest)
+            longest = (size_t)rows[i].position + 1;
+    scratch_reserve(cpu, longest);
+    pool_run(
+        cpu->pool, attention_heads, &task, count * shape->heads,
+        piece_of(cpu, count * shape->heads, 2 * longest * shape->head_dim));
+}
+
+struct pair_task {
+    struct cpu *cpu;
+    float *x;
+    const float *y;
+};
+
+static void
+silu_items(void *arg, size_t first, size_t last, size_t thread)
+{
+    struct pair_task *task = arg;
+
+    (void)thread;
+    task->cpu->kernels->silu_mul(task->x + first, task->y + first,
+                                 last - first);
+}
+
+static void
+cpu_silu_mul(void *ctx, struct vec *gate, const struct vec *up, size_t count)
+{
+    struct cpu *cpu = ctx;
+    struct pair_task task = {cpu, gate->data, up->data};
+
+    assert(gate->size == up->size && count <= gate->rows && count <= up->rows);
+    pool_run(cpu->pool, silu_items, &task, count * gate->size,
+             piece_of(cpu, count * gate->size, 4));
+}
+
+static void
+cpu_add(void *ctx, struct vec *x, const struct vec *y, size_t count)
+{
+    (void)ctx;
+    assert(x->size == y->size && count <= x->rows && count <= y->rows);
+    for (size_t i = 0; i < count * x->size; i++)
+        x->data[i] += y->data[i];
+}
+
+static void
+cpu_row_copy(void *ctx, struct vec *out, size_t to, const struct vec *in,
+             size_t from)
+{
+    (void)ctx;
+    assert(out->size == in->size && to < out->rows && from < in->rows);
+    memmove(out->data + to * out->size, in->data + from * in->size,
+            in->size * sizeof(float));
+}
+
+static const struct ops cpu_ops = {
+    .name = "cpu",
+    .close = cpu_close,
+    .vec_new = cpu_vec_new,
+    .vec_free = cpu_vec_free,
+    .vec_read = cpu_vec_read,
+    .kv_new = cpu_kv_new,
+    .kv_free = cpu_kv_free,
+    .kv_token_bytes = cpu_kv_token_bytes,
+    .embed = cpu_embed,
+    .linear = cpu_linear,
+    .rmsnorm = cpu_rmsnorm,
+    .rope = cpu_rope,
+    .kv_write = cpu_kv_write,
+    .attention = cpu_attention,
+    .silu_mul = cpu_silu_mul,
+    .add = cpu_add,
+    .row_copy = cpu_row_copy,
+};
+
+void
+cpu_open(size_t threads, const struct kernels *kernels, struct backend *backend)
+{
+    struct cpu *cpu = mem_alloc(sizeof(*cpu));
+
+    cpu->kernels = kernels != NULL ? kernels : kernels_best();
+    cpu->pool = pool_new(threads != 0 ? threads : pool_processors());
+    cpu->scratch = mem_array(pool_threads(cpu->pool), sizeof(cpu->scratch[0]));
+    *backend = (struct backend){.ops = &cpu_ops, .ctx = cpu};
+}

@@ -1,0 +1,119 @@
+/* ops.h - the operations a forward pass is made of, as a table.
+ *
+ * inference/transformer.c is written once over this table; a backend is one
+ * table and the memory behind it.  Activations and KV live in memory of the
+ * backend, seen only through handles; weights are the mapped model files.
+ *
+ * A backend is *shape-invariant*: each output element is one sum in one fixed
+ * order, whatever the number of rows in the pass and of threads.  One thread
+ * calls a backend at a time; how many work inside is the backend's business.
+ */
+#ifndef BERTH_INFERENCE_OPS_H
+#define BERTH_INFERENCE_OPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/safetensors.h"
+
+enum weight_format {
+    WEIGHT_F32,
+    WEIGHT_F16,
+    WEIGHT_BF16,
+    WEIGHT_AFFINE4, /* MLX affine: scale * q + bias per group, 4-bit q */
+    WEIGHT_AFFINE8,
+};
+
+/* A matrix [rows, cols], row by row; @cols is the size of the input.  Data is
+ * borrowed from the mapped file and need not be aligned. */
+struct weight {
+    enum weight_format format;
+    size_t rows, cols;
+    const uint8_t *data;
+    size_t row_bytes;
+    const uint8_t *scales, *biases; /* affine: [rows, cols / group] */
+    enum dtype scale_dtype;         /* F32, F16 or BF16 */
+    size_t group;                   /* 32, 64 or 128 */
+    const float *offset;            /* added to the output; NULL: none */
+};
+
+/* RMS norm over pieces of @size elements. */
+struct norm {
+    const float *weight; /* @size of them */
+    size_t size;
+    float eps;
+};
+
+/* Activations: rows of floats. */
+struct vec;
+/* Keys and values of one sequence, all layers. */
+struct kv;
+
+struct kv_shape {
+    size_t layers, heads, head_dim;
+};
+
+/* One row of a pass: an id at a position of a sequence. */
+struct pass_row {
+    uint32_t id;
+    uint32_t position;
+    struct kv *kv;
+};
+
+struct attention_shape {
+    size_t layer, heads, kv_heads, head_dim;
+};
+
+/* @count rows are worked on by every operation that takes a count. */
+struct ops {
+    const char *name; /* "cpu" */
+    void (*close)(void *ctx);
+
+    struct vec *(*vec_new)(void *ctx, size_t rows, size_t size);
+    void (*vec_free)(void *ctx, struct vec *vec);
+    /* Results as host memory, valid until the next operation on @vec. */
+    const float *(*vec_read)(void *ctx, const struct vec *vec, size_t row);
+    struct kv *(*kv_new)(void *ctx, const struct kv_shape *shape,
+                         size_t positions);
+    void (*kv_free)(void *ctx, struct kv *kv);
+    /* What one position of one sequence takes. */
+    uint64_t (*kv_token_bytes)(const struct kv_shape *shape);
+
+    /* out[i] = the row of @table for rows[i].id */
+    void (*embed)(void *ctx, struct vec *out, const struct weight *table,
+                  const struct pass_row *rows, size_t count);
+    /* out[i] = weight x in[i] (+ offset) */
+    void (*linear)(void *ctx, struct vec *out, const struct vec *in,
+                   size_t count, const struct weight *weight);
+    /* Each piece of @norm->size elements on its own; out may be in. */
+    void (*rmsnorm)(void *ctx, struct vec *out, const struct vec *in,
+                    size_t count, const struct norm *norm);
+    /* Rotate halves of each head by position x frequency, in place;
+     * @frequencies has head_dim / 2 items. */
+    void (*rope)(void *ctx, struct vec *x, const struct pass_row *rows,
+                 size_t count, size_t head_dim, const float *frequencies);
+    /* Store keys and values of the rows in their sequences. */
+    void (*kv_write)(void *ctx, const struct vec *keys,
+                     const struct vec *values, const struct pass_row *rows,
+                     size_t count, size_t layer);
+    /* Causal attention of each row over its sequence up to itself. */
+    void (*attention)(void *ctx, struct vec *out, const struct vec *queries,
+                      const struct pass_row *rows, size_t count,
+                      const struct attention_shape *shape);
+    /* gate[i] = silu(gate[i]) * up[i] */
+    void (*silu_mul)(void *ctx, struct vec *gate, const struct vec *up,
+                     size_t count);
+    /* x[i] += y[i] */
+    void (*add)(void *ctx, struct vec *x, const struct vec *y, size_t count);
+    /* One row of @in becomes row @to of @out. */
+    void (*row_copy)(void *ctx, struct vec *out, size_t to,
+                     const struct vec *in, size_t from);
+};
+
+/* A backend in use: made by its open function, ended by ops->close(ctx). */
+struct backend {
+    const struct ops *ops;
+    void *ctx;
+};
+
+#endif
