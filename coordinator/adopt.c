@@ -1,0 +1,160 @@
+/* adopt.c - live rows of an earlier reign: released, or taken up again. */
+#include "coordinator/adopt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "coordinator/content.h"
+#include "coordinator/core.h"
+#include "coordinator/prepare.h"
+#include "coordinator/store_jobs.h"
+#include "ledger/ledger.h"
+
+#include "common/banned.h"
+
+enum { STORED_MAX_BYTES = 64 * 1024 * 1024 };
+
+static void
+on_abandoned(void *arg, enum status status, struct db_rows *const *rows,
+             size_t count, const struct error *err)
+{
+    char *job = arg;
+
+    (void)rows;
+    (void)count;
+    if (status != STATUS_OK)
+        log_error("job.unreleased", "job=%s detail=\"%s\"", job, err->text);
+    free(job);
+}
+
+static void
+abandon(struct app *app, const char *job, const char *code, const char *text)
+{
+    struct write *write = write_new(on_abandoned, mem_text(job));
+
+    ledger_release(write, app->epoch, job);
+    store_job_abandon(write, job, code, text);
+    writer_submit(app->writer, write);
+    log_info("job.abandoned", "job=%s code=%s", job, code);
+}
+
+/* The stored request of a row as JSON. */
+static enum status
+request_read(struct app *app, const struct db_rows *rows, size_t row,
+             struct json_doc *doc, struct error *err)
+{
+    const char *day = db_text(rows, row, JOB_COL_CONTENT_DAY);
+    struct buf sealed, plain;
+    enum status status;
+
+    buf_init(&sealed, STORED_MAX_BYTES);
+    buf_init(&plain, STORED_MAX_BYTES);
+    db_bytes(rows, row, JOB_COL_REQUEST, &sealed);
+    status = content_unseal(app->content, day, db_text(rows, row, JOB_COL_ID),
+                            sealed.data, sealed.size, &plain, err);
+    if (status == STATUS_OK)
+        status = json_doc_parse(plain.data, plain.size, doc, err);
+    buf_clear(&sealed);
+    buf_clear(&plain);
+    return status;
+}
+
+static void
+row_apply(const struct db_rows *rows, size_t row, const struct json *request,
+          struct job *job)
+{
+    snprintf(job->id, sizeof(job->id), "%s", db_text(rows, row, JOB_COL_ID));
+    snprintf(job->key, sizeof(job->key), "%s", db_text(rows, row, JOB_COL_KEY));
+    snprintf(job->content_day, sizeof(job->content_day), "%s",
+             db_text(rows, row, JOB_COL_CONTENT_DAY));
+    job->hold.micro = db_i64(rows, row, JOB_COL_HOLD_UCR);
+    job->outlives = true;
+    job->adopted = true;
+    if (json_is_null(json_get(request, "seed")))
+        job->seed = job_drawn_seed(job->id);
+}
+
+static enum status
+wallet_find(struct app *app, int64_t account, int64_t *wallet,
+            struct error *err)
+{
+    const struct identity_view *view = identity_take(app->snapshots);
+    const struct account_view *found = identity_account(view, account);
+    enum status status = STATUS_OK;
+
+    if (found == NULL)
+        status = error_set(err, STATUS_NOT_FOUND, "its account is gone");
+    else
+        *wallet = found->wallet;
+    identity_drop(view);
+    return status;
+}
+
+static enum status
+adopt(struct app *app, struct db *db, const struct db_rows *rows, size_t row,
+      struct error *err)
+{
+    struct prepared prepared = {.job = NULL};
+    struct json_doc doc = {0};
+    const struct json *request;
+    struct prepare from = {
+        .app = app,
+        .account = db_i64(rows, row, JOB_COL_ACCOUNT),
+        .key = db_text(rows, row, JOB_COL_KEY),
+        .chat = strcmp(db_text(rows, row, JOB_COL_KIND), "chat") == 0,
+    };
+    enum status status = request_read(app, rows, row, &doc, err);
+
+    request = json_get(doc.root, "request");
+    from.body = request;
+    from.berth = json_get(doc.root, "berth");
+    if (json_is_null(from.berth))
+        from.berth = NULL;
+    if (status == STATUS_OK)
+        status = wallet_find(app, from.account, &from.wallet, err);
+    if (status == STATUS_OK)
+        status = prepare_job(&from, &prepared, err);
+    if (status == STATUS_OK) {
+        row_apply(rows, row, request, prepared.job);
+        status = store_attempt_last(db, prepared.job->id,
+                                    &prepared.job->attempts_before, err);
+    }
+    if (status == STATUS_OK) {
+        struct write *write =
+            write_new(on_abandoned, mem_text(prepared.job->id));
+
+        store_attempts_lost(write, prepared.job->id);
+        store_job_requeue(write, prepared.job->id);
+        writer_submit(app->writer, write);
+        log_info("job.adopted", "job=%s", prepared.job->id);
+        core_submit(app->core, prepared.job);
+    } else {
+        job_free(prepared.job);
+    }
+    json_doc_clear(&doc);
+    return status;
+}
+
+enum status
+adopt_jobs(struct app *app, struct db *db, struct error *err)
+{
+    struct db_rows *rows = NULL;
+    enum status status = store_jobs_live(db, &rows, err);
+
+    for (size_t i = 0; status == STATUS_OK && i < db_row_count(rows); i++) {
+        const char *job = db_text(rows, i, JOB_COL_ID);
+        struct error inner = {0};
+
+        if (!db_bool(rows, i, JOB_COL_OUTLIVES))
+            abandon(app, job, "network_fault",
+                    "the coordinator was restarted while the job's connection "
+                    "was open: send it again");
+        else if (adopt(app, db, rows, i, &inner) != STATUS_OK)
+            abandon(app, job, "network_fault", inner.text);
+    }
+    db_rows_free(rows);
+    return status;
+}

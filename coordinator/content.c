@@ -1,0 +1,158 @@
+/* content.c - day keys in files, AES-256-GCM through common/cert. */
+#include "coordinator/content.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cert.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/mem.h"
+
+#include "common/banned.h"
+
+enum { PATH_BYTES = 1200, DAY_TEXT_BYTES = 10 };
+
+struct content {
+    pthread_mutex_t lock; /* two threads may make the day's key */
+    char *folder;
+    uint64_t retention_s;
+};
+
+enum status
+content_open(const char *folder, uint64_t retention_s, struct content **content,
+             struct error *err)
+{
+    enum status status = folder_make(folder, 0700, err);
+
+    if (status != STATUS_OK)
+        return status;
+    *content = mem_alloc(sizeof(**content));
+    (*content)->folder = mem_text(folder);
+    (*content)->retention_s = retention_s;
+    pthread_mutex_init(&(*content)->lock, NULL);
+    return STATUS_OK;
+}
+
+void
+content_close(struct content *content)
+{
+    if (content == NULL)
+        return;
+    pthread_mutex_destroy(&content->lock);
+    free(content->folder);
+    free(content);
+}
+
+void
+content_day(struct instant now, char day[static CONTENT_DAY_BYTES])
+{
+    char text[32];
+
+    instant_text(now, text, sizeof(text));
+    memcpy(day, text, DAY_TEXT_BYTES);
+    day[DAY_TEXT_BYTES] = '\0';
+}
+
+void
+content_oldest_day(const struct content *content, struct instant now,
+                   char day[static CONTENT_DAY_BYTES])
+{
+    struct instant oldest = {
+        .us = now.us - (int64_t)content->retention_s * 1000000,
+    };
+
+    content_day(oldest, day);
+}
+
+static void
+key_path(const struct content *content, const char *day, char *path)
+{
+    snprintf(path, PATH_BYTES, "%s/%s.key", content->folder, day);
+}
+
+static enum status
+key_read(const char *path, uint8_t key[static CONTENT_KEY_BYTES],
+         struct error *err)
+{
+    struct buf bytes;
+    enum status status;
+
+    buf_init(&bytes, CONTENT_KEY_BYTES);
+    status = buf_read_file(&bytes, path, err);
+    if (status == STATUS_OK && bytes.size != CONTENT_KEY_BYTES)
+        status =
+            error_set(err, STATUS_INTERNAL, "%s: not a day key of %d bytes",
+                      path, CONTENT_KEY_BYTES);
+    if (status == STATUS_OK)
+        memcpy(key, bytes.data, CONTENT_KEY_BYTES);
+    buf_clear(&bytes);
+    return status;
+}
+
+static enum status
+key_make(const char *path, uint8_t key[static CONTENT_KEY_BYTES],
+         struct error *err)
+{
+    cert_random(key, CONTENT_KEY_BYTES);
+    return file_write_whole(path, key, CONTENT_KEY_BYTES, 0600, err);
+}
+
+enum status
+content_seal(struct content *content, const char *day, const char *job,
+             const void *bytes, size_t size, struct buf *out, struct error *err)
+{
+    uint8_t key[CONTENT_KEY_BYTES];
+    char path[PATH_BYTES];
+    enum status status;
+
+    key_path(content, day, path);
+    pthread_mutex_lock(&content->lock);
+    status = key_read(path, key, err);
+    if (status == STATUS_NOT_FOUND)
+        status = key_make(path, key, err);
+    pthread_mutex_unlock(&content->lock);
+    if (status == STATUS_OK)
+        cert_seal(key, job, bytes, size, out);
+    return status;
+}
+
+enum status
+content_unseal(struct content *content, const char *day, const char *job,
+               const void *bytes, size_t size, struct buf *out,
+               struct error *err)
+{
+    uint8_t key[CONTENT_KEY_BYTES];
+    char path[PATH_BYTES];
+    enum status status;
+
+    key_path(content, day, path);
+    status = key_read(path, key, err);
+    return status == STATUS_OK ? cert_unseal(key, job, bytes, size, out, err)
+                               : status;
+}
+
+void
+content_destroy_before(struct content *content, const char *day)
+{
+    DIR *folder = opendir(content->folder);
+    struct dirent *entry;
+
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        const char *name = entry->d_name;
+        char path[PATH_BYTES];
+
+        if (strlen(name) != DAY_TEXT_BYTES + strlen(".key") ||
+            strcmp(name + DAY_TEXT_BYTES, ".key") != 0 ||
+            strncmp(name, day, DAY_TEXT_BYTES) >= 0)
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", content->folder, name);
+        if (unlink(path) == 0)
+            log_info("content.key_destroyed", "day=%.10s", name);
+    }
+    if (folder != NULL)
+        closedir(folder);
+}

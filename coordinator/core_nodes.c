@@ -1,0 +1,340 @@
+/* core_nodes.c - what agents say: hello, state, models, ends of attempts. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/options.h"
+#include "coordinator/core_private.h"
+#include "coordinator/links.h"
+#include "coordinator/store_fleet.h"
+
+#include "common/banned.h"
+
+enum { BEAT_S = 10, CERTIFICATE_DAYS = 90 };
+
+static void
+send_one(struct core *core, uint64_t link, enum wire_type type,
+         const void *body)
+{
+    struct buf frame;
+    struct error err = {0};
+
+    buf_init(&frame, WIRE_FRAME_MAX_BYTES + WIRE_HEAD_BYTES);
+    if (wire_encode(type, body, &frame, &err) == STATUS_OK)
+        links_send(core->app->links, link, &frame);
+    else
+        log_error("wire.encode", "type=%s detail=\"%s\"", wire_type_name(type),
+                  err.text);
+    buf_clear(&frame);
+}
+
+static void
+refuse(struct core *core, uint64_t link, const char *code, const char *text)
+{
+    struct wire_refuse refusal = {.code = ""};
+
+    snprintf(refusal.code, sizeof(refusal.code), "%s", code);
+    snprintf(refusal.text, sizeof(refusal.text), "%s", text);
+    send_one(core, link, WIRE_REFUSE, &refusal);
+    links_end(core->app->links, link, text);
+    log_warn("node.refused", "link=%" PRIu64 " code=%s", link, code);
+}
+
+void
+node_send_catalogue(struct core *core, uint64_t link)
+{
+    const struct inventory *inventory = &core->inventory;
+    struct wire_catalogue *part = mem_alloc(sizeof(*part));
+    size_t at = 0;
+
+    do {
+        part->entry_count = 0;
+        while (at < inventory->model_count &&
+               part->entry_count < WIRE_MODELS_MAX) {
+            const struct catalogue_entry *entry =
+                &inventory->models[at++]->entry;
+            struct wire_catalogue_entry *to =
+                &part->entries[part->entry_count++];
+
+            memcpy(to->id, entry->id, sizeof(to->id));
+            memcpy(to->digest, entry->digest, sizeof(to->digest));
+        }
+        part->more = at < inventory->model_count;
+        send_one(core, link, WIRE_CATALOGUE, part);
+    } while (at < inventory->model_count);
+    free(part);
+}
+
+void
+node_send_drain(struct core *core, const struct node *node)
+{
+    struct wire_drain drain = {
+        .epoch = core->app->epoch,
+        .on = node->draining,
+    };
+
+    if (node->link != 0)
+        send_one(core, node->link, WIRE_DRAIN, &drain);
+}
+
+/* Every job that ran there goes on elsewhere. */
+static void
+jobs_lose_all(struct core *core, struct node *node, const char *reason)
+{
+    while (node->job_count > 0) {
+        struct job *job = node->jobs[node->job_count - 1];
+
+        job_leave_node(core, job);
+        if (job->state == JOB_RUNNING)
+            job_lose(core, job, reason);
+        job_retire(core, job);
+    }
+}
+
+static void
+go_offline(struct core *core, struct node *node, const char *reason)
+{
+    char quoted[160];
+
+    node->link = 0;
+    log_info("node.offline", "node=%s reason=%s", node->id,
+             log_quote(reason, quoted, sizeof(quoted)));
+    jobs_lose_all(core, node, "node_lost");
+    store_node_seen(core->app->writer, node->id, node->last_seen);
+    core->inventory.fleet_dirty = true;
+}
+
+static void
+on_hello(struct core *core, uint64_t link, struct node *node,
+         const struct wire_hello *hello)
+{
+    struct wire_welcome welcome = {
+        .version = WIRE_VERSION,
+        .epoch = core->app->epoch,
+        .beat_s = BEAT_S,
+        .dev = core->app->config.dev,
+    };
+    char text[WIRE_TEXT_BYTES];
+
+    if (hello->version != WIRE_VERSION) {
+        snprintf(text, sizeof(text),
+                 "this coordinator speaks version %d of the link, the agent "
+                 "%" PRIu32 ": install berth %s on both sides",
+                 WIRE_VERSION, hello->version, BERTH_VERSION);
+        refuse(core, link, "version", text);
+        return;
+    }
+    if (hello->simulated && !core->app->config.dev) {
+        refuse(core, link, "simulated",
+               "a node with --profile is accepted only by a coordinator "
+               "started with --dev: join without --profile");
+        return;
+    }
+    if (node->link != 0 && node->link != link) {
+        links_end(core->app->links, node->link, "a newer link of this node");
+        go_offline(core, node, "a newer link");
+    }
+    node->link = link;
+    node->known = true;
+    node->hello = *hello;
+    node->simulated = hello->simulated;
+    memcpy(welcome.name, node->name, sizeof(node->name));
+    send_one(core, link, WIRE_WELCOME, &welcome);
+    node_send_catalogue(core, link);
+    if (node->draining)
+        node_send_drain(core, node);
+    log_info("node.online", "node=%s link=%" PRIu64 " models=%zu", node->id,
+             link, hello->model_count);
+    store_node_seen(core->app->writer, node->id, node->last_seen);
+}
+
+static void
+on_renew(struct core *core, uint64_t link, const struct node *node,
+         const struct wire_renew *renew)
+{
+    struct wire_renewed *renewed = mem_alloc(sizeof(*renewed));
+    struct buf pem;
+    struct error err = {0};
+
+    buf_init(&pem, sizeof(renewed->certificate) - 1);
+    if (cert_node_sign(core->app->ca_certificate, core->app->ca_key,
+                       renew->request, node->id, CERTIFICATE_DAYS, &pem,
+                       &err) == STATUS_OK) {
+        memcpy(renewed->certificate, pem.data, pem.size + 1);
+        send_one(core, link, WIRE_RENEWED, renewed);
+        log_info("node.renewed", "node=%s", node->id);
+    } else {
+        log_warn("node.renew_refused", "node=%s detail=\"%s\"", node->id,
+                 err.text);
+    }
+    buf_clear(&pem);
+    free(renewed);
+}
+
+/* The job whose current attempt runs on @node under this number, or NULL. */
+static struct job *
+job_of(struct core *core, const struct node *node, const char *id,
+       uint32_t attempt)
+{
+    struct job *job = idmap_get(&core->jobs, id);
+
+    if (job == NULL || job->node != node || job->attempt_count == 0 ||
+        job->attempts[job->attempt_count - 1].number != attempt)
+        return NULL;
+    return job;
+}
+
+static void
+on_done(struct core *core, struct node *node, const struct wire_job_done *done)
+{
+    struct job *job = job_of(core, node, done->job, done->attempt);
+
+    if (job == NULL)
+        return;
+    job_leave_node(core, job);
+    if (job->state == JOB_RUNNING)
+        job_lose(core, job, "ended_early");
+    job_retire(core, job);
+}
+
+static void
+on_fail(struct core *core, struct node *node, const struct wire_job_fail *fail)
+{
+    struct job *job = job_of(core, node, fail->job, fail->attempt);
+    char quoted[WIRE_TEXT_BYTES + 16];
+
+    log_info("job.attempt_failed",
+             "job=%s attempt=%" PRIu32 " node=%s code=%s ids=%" PRIu64
+             " passes=%" PRIu64 " passes_after_cancel=%" PRIu64 " detail=%s",
+             fail->job, fail->attempt, node->id, fail->code, fail->ids,
+             fail->passes, fail->passes_after_cancel,
+             log_quote(fail->text, quoted, sizeof(quoted)));
+    if (job == NULL)
+        return;
+    job_leave_node(core, job);
+    if (job->state == JOB_RUNNING) {
+        char code[JOB_REASON_BYTES];
+
+        snprintf(code, sizeof(code), "%.31s", fail->code);
+        job_lose(core, job, code);
+    }
+    job_retire(core, job);
+}
+
+static void
+ack(struct core *core, uint64_t link, const char *job, uint32_t attempt)
+{
+    struct wire_job_ack message = {.attempt = attempt};
+
+    memcpy(message.job, job, sizeof(message.job));
+    send_one(core, link, WIRE_JOB_ACK, &message);
+}
+
+static void
+on_state(struct node *node, const struct wire_state *state)
+{
+    memcpy(node->hello.state, state->state, sizeof(node->hello.state));
+    memcpy(node->hello.reasons, state->reasons, sizeof(node->hello.reasons));
+    node->hello.reason_count = state->reason_count;
+}
+
+static void
+on_models(struct node *node, const struct wire_models *models)
+{
+    memcpy(node->hello.models, models->models, sizeof(node->hello.models));
+    node->hello.model_count = models->model_count;
+}
+
+static void
+dispatch_message(struct core *core, uint64_t link, struct node *node,
+                 const struct wire_message *message)
+{
+    switch (message->type) {
+    case WIRE_HELLO:
+        on_hello(core, link, node, &message->hello);
+        break;
+    case WIRE_STATE:
+        on_state(node, &message->state);
+        break;
+    case WIRE_MODELS:
+        on_models(node, &message->models);
+        break;
+    case WIRE_RENEW:
+        on_renew(core, link, node, &message->renew);
+        break;
+    case WIRE_JOB_DONE:
+        on_done(core, node, &message->job_done);
+        ack(core, link, message->job_done.job, message->job_done.attempt);
+        break;
+    case WIRE_JOB_FAIL:
+        on_fail(core, node, &message->job_fail);
+        ack(core, link, message->job_fail.job, message->job_fail.attempt);
+        break;
+    case WIRE_BEAT:
+    case WIRE_JOB_STARTED:
+        return;           /* last_seen is all they change here */
+    case WIRE_JOB_TOKENS: /* went to the record */
+    case WIRE_WELCOME:
+    case WIRE_REFUSE:
+    case WIRE_CATALOGUE:
+    case WIRE_DRAIN:
+    case WIRE_RENEWED:
+    case WIRE_JOB_ACK:
+    case WIRE_JOB_INPUT:
+    case WIRE_JOB_RUN:
+    case WIRE_JOB_CANCEL:
+    case WIRE_ENGINE_READY:
+    case WIRE_ENGINE_BROKEN:
+    case WIRE_TYPE_COUNT:
+        links_end(core->app->links, link, "a message agents do not send");
+        return;
+    }
+    core->inventory.fleet_dirty = true;
+    core->want_round = true;
+}
+
+void
+node_message(struct core *core, uint64_t link, const char *id,
+             const struct wire_message *message)
+{
+    struct node *node = inventory_node(&core->inventory, id);
+
+    if (node == NULL) {
+        refuse(core, link, "revoked",
+               "this node was removed from the network: ask for a new join "
+               "token and join again with a new --home");
+        return;
+    }
+    if (message->type != WIRE_HELLO && node->link != link)
+        return; /* of a link that was replaced, or before its hello */
+    node->seen = true;
+    node->last_seen = clock_wall();
+    dispatch_message(core, link, node, message);
+}
+
+void
+node_link_down(struct core *core, uint64_t link, const char *id,
+               const char *reason)
+{
+    struct node *node = inventory_node(&core->inventory, id);
+
+    if (node != NULL && node->link == link)
+        go_offline(core, node, reason);
+}
+
+void
+node_remove(struct core *core, struct node *node)
+{
+    if (node->link != 0) {
+        uint64_t link = node->link;
+
+        node->link = 0;
+        jobs_lose_all(core, node, "node_removed");
+        refuse(core, link, "revoked",
+               "this node was removed from the network by its operator");
+    }
+    inventory_node_remove(&core->inventory, node);
+}

@@ -1,0 +1,84 @@
+/* core_private.h - what the files of the core share. Core thread only, except
+ * where said. */
+#ifndef BERTH_COORDINATOR_CORE_PRIVATE_H
+#define BERTH_COORDINATOR_CORE_PRIVATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "coordinator/core.h"
+#include "coordinator/idmap.h"
+#include "coordinator/inventory.h"
+
+struct command {
+    struct command *next;
+    void (*run)(struct core *core, void *arg);
+    void *arg;
+};
+
+/* A record kept after its job's end, for readers that come back. */
+struct kept_record {
+    char job[UUID_TEXT_BYTES];
+    struct record *record;
+    bool ended;
+    struct span until;
+    struct kept_record *next;
+};
+
+struct core {
+    struct app *app;
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock; /* of commands and flags below */
+    pthread_cond_t wake;
+    struct command *first, *last;
+    bool quit;
+    bool stopping; /* core thread: takes no more jobs */
+
+    struct inventory inventory;
+    struct idmap jobs; /* struct job, live or still on a node */
+    struct job *queue_first, *queue_last;
+    bool want_round;
+    struct span fleet_published;
+    struct span swept, unanswered_swept;
+
+    pthread_mutex_t records_lock;
+    struct idmap records;                       /* struct kept_record */
+    struct kept_record *kept_first, *kept_last; /* ended, oldest first */
+    size_t kept_count;
+};
+
+/* core_jobs.c */
+void job_step(struct core *core, struct job *job, enum job_event event);
+void job_submit(struct core *core, struct job *job);
+/* One pass of placement over the queue. */
+void jobs_round(struct core *core);
+/* Patience and slots that were never given back. Returns when to look again. */
+struct span jobs_timers(struct core *core, struct span now);
+/* The current attempt of @job ended early, for @reason. */
+void job_lose(struct core *core, struct job *job, const char *reason);
+/* The node has let go of @job. */
+void job_leave_node(struct core *core, struct job *job);
+/* Free @job when it has ended and no node holds it. */
+void job_retire(struct core *core, struct job *job);
+bool job_cancel(struct core *core, struct job *job, const char *reason);
+
+/* core_nodes.c */
+void node_message(struct core *core, uint64_t link, const char *id,
+                  const struct wire_message *message);
+void node_link_down(struct core *core, uint64_t link, const char *id,
+                    const char *reason);
+
+/* The digests the network knows, to one link. */
+void node_send_catalogue(struct core *core, uint64_t link);
+/* Tell a connected node whether it is to drain. */
+void node_send_drain(struct core *core, const struct node *node);
+/* Its row is gone: jobs go on elsewhere, the link is closed. */
+void node_remove(struct core *core, struct node *node);
+
+/* records */
+void records_add(struct core *core, const char *job, struct record *record);
+void records_end(struct core *core, const char *job);
+void records_sweep(struct core *core, struct span now);
+
+#endif
