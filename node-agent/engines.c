@@ -1,0 +1,630 @@
+/* engines.c - which engine runs, in which memory, with which jobs. */
+#include "node-agent/engines.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <event2/event.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/mem.h"
+
+#include "common/banned.h"
+
+struct engines {
+    struct engines_setup setup;
+    struct engine_setup engine_setup;
+    struct engine *first;
+    unsigned count;
+    struct jobs jobs;
+    struct event *advance; /* runs soon: starts what can start */
+    bool stopping;         /* nothing starts any more */
+};
+
+/* --- memory ----------------------------------------------------------------
+ */
+
+/* a - b, not below nothing. */
+static uint64_t
+rest_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+/* Saturating, since the numbers come from model files. */
+static uint64_t
+product(uint64_t a, uint64_t b)
+{
+    return b != 0 && a > UINT64_MAX / 2 / b ? UINT64_MAX / 2 : a * b;
+}
+
+enum status
+memory_answer(const struct memory_question *question, uint64_t *kv_bytes,
+              struct error *err)
+{
+    char weights[32], kv[32], limit[32], held[32], available[32];
+    uint64_t per_token = question->kv_bytes_per_token;
+    uint64_t least = product(question->kv_tokens, per_token);
+    uint64_t most = product(question->kv_tokens_most, per_token);
+    uint64_t fixed = question->weight_bytes + ENGINE_MARGIN_BYTES;
+    uint64_t room = rest_of(question->limit_bytes, question->held_bytes);
+
+    if (question->has_free_bytes && question->free_bytes < room)
+        room = question->free_bytes;
+    if (room >= fixed && room - fixed >= least) {
+        *kv_bytes = most < room - fixed ? most : room - fixed;
+        if (*kv_bytes < least)
+            *kv_bytes = least;
+        return STATUS_OK;
+    }
+    return error_set(
+        err, STATUS_NO_CAPACITY,
+        "%s of weights, %s of KV for %" PRIu64 " tokens and %d MiB of margin "
+        "do not fit: %s of the limit of %s are held, %s are free",
+        bytes_text(question->weight_bytes, weights, sizeof(weights)),
+        bytes_text(least, kv, sizeof(kv)), question->kv_tokens,
+        (int)(ENGINE_MARGIN_BYTES / MIB),
+        bytes_text(question->held_bytes, held, sizeof(held)),
+        bytes_text(question->limit_bytes, limit, sizeof(limit)),
+        bytes_text(room, available, sizeof(available)));
+}
+
+static uint64_t
+held_by(const struct engine *engine)
+{
+    if (!engine_holds_memory(engine))
+        return 0;
+    return engine->model.weight_bytes + engine->kv_bytes + ENGINE_MARGIN_BYTES;
+}
+
+static uint64_t
+held_by_others(const struct engines *engines, const struct engine *but)
+{
+    uint64_t held = 0;
+
+    for (const struct engine *engine = engines->first; engine != NULL;
+         engine = engine->next)
+        if (engine != but)
+            held += held_by(engine);
+    return held;
+}
+
+/* The largest reservation a job of @engine asks for. */
+static uint64_t
+kv_tokens_wanted(const struct engines *engines, const struct engine *engine)
+{
+    uint64_t tokens = 0;
+
+    for (const struct job *job = engines->jobs.first; job != NULL;
+         job = job->next)
+        if (job->engine == engine && job->kv_tokens > tokens)
+            tokens = job->kv_tokens;
+    return tokens;
+}
+
+/* A running engine without jobs, the longest unused; NULL when none. */
+static struct engine *
+idle_engine(const struct engines *engines, const struct engine *but)
+{
+    struct engine *idle = NULL;
+
+    for (struct engine *engine = engines->first; engine != NULL;
+         engine = engine->next)
+        if (engine != but &&
+            (engine->state == ENGINE_READY ||
+             engine->state == ENGINE_STARTING) &&
+            jobs_count_of(&engines->jobs, engine) == 0 &&
+            (idle == NULL || engine->last_used.ns < idle->last_used.ns))
+            idle = engine;
+    return idle;
+}
+
+/* Is memory of an ending process about to come back? */
+static bool
+memory_is_coming(const struct engines *engines)
+{
+    for (const struct engine *engine = engines->first; engine != NULL;
+         engine = engine->next)
+        if (engine->state == ENGINE_ENDING || engine->state == ENGINE_LOST)
+            return true;
+    return false;
+}
+
+/* --- job.fail ---------------------------------------------------------------
+ */
+
+static void
+send_up(struct engines *engines, enum wire_type type, const void *body)
+{
+    struct error err = {0};
+    struct buf frame;
+
+    buf_init(&frame, WIRE_HEAD_BYTES + WIRE_FRAME_MAX_BYTES);
+    if (wire_encode(type, body, &frame, &err) == STATUS_OK)
+        engines->setup.hooks.on_frame(engines->setup.hooks.arg, frame.data,
+                                      frame.size);
+    else
+        log_error("engines.encode", "type=%s reason=\"%s\"",
+                  wire_type_name(type), err.text);
+    buf_clear(&frame);
+}
+
+static void
+send_fail(struct engines *engines, const char *job, uint32_t attempt,
+          uint64_t ids, const char *code, const char *text)
+{
+    struct wire_job_fail fail = {.attempt = attempt, .ids = ids};
+
+    snprintf(fail.job, sizeof(fail.job), "%s", job);
+    snprintf(fail.code, sizeof(fail.code), "%s", code);
+    snprintf(fail.text, sizeof(fail.text), "%s", text);
+    log_info("job.failed", "job=%s attempt=%" PRIu32 " code=%s", job, attempt,
+             code);
+    send_up(engines, WIRE_JOB_FAIL, &fail);
+}
+
+/* Take the job out of the table, with a job.fail when there is a @code. */
+static void
+end_job(struct engines *engines, struct job *job, const char *code,
+        const char *text)
+{
+    struct engine *engine = job->engine;
+
+    if (code != NULL)
+        send_fail(engines, job->id, job->attempt, job->ids, code, text);
+    jobs_remove(&engines->jobs, job);
+    if (engine == NULL)
+        return;
+    engine->last_used = clock_monotonic();
+    engines->setup.hooks.on_jobs(engines->setup.hooks.arg);
+}
+
+void
+engines_refuse(struct engines *engines, const char *id, uint32_t attempt,
+               const char *code, const char *text)
+{
+    struct job *job = jobs_find(&engines->jobs, id, attempt);
+
+    if (job != NULL)
+        end_job(engines, job, code, text);
+    else
+        send_fail(engines, id, attempt, 0, code, text);
+}
+
+static void
+fail_jobs_of(struct engines *engines, const struct engine *engine,
+             const char *code, const char *text)
+{
+    struct job *next;
+
+    for (struct job *job = engines->jobs.first; job != NULL; job = next) {
+        next = job->next;
+        if (job->engine == engine)
+            end_job(engines, job, code, text);
+    }
+}
+
+/* --- starting
+ * ----------------------------------------------------------------- */
+
+static void
+advance_soon(struct engines *engines)
+{
+    event_active(engines->advance, 0, 0);
+}
+
+static struct memory_question
+question_of(const struct engines *engines, const struct engine *engine,
+            uint64_t held)
+{
+    struct memory_question question = {
+        .limit_bytes = engines->setup.limit_bytes,
+        .held_bytes = held,
+        .weight_bytes = engine->model.weight_bytes,
+        .kv_bytes_per_token = engine->kv_bytes_per_token,
+        .kv_tokens = kv_tokens_wanted(engines, engine),
+        .kv_tokens_most = product(engines->setup.slots, engine->model.context)};
+
+    question.has_free_bytes =
+        engines->setup.hooks.free_bytes(&question.free_bytes);
+    return question;
+}
+
+/* Start @engine where it fits; else make room, wait for room, or give up. */
+static void
+start_if_it_fits(struct engines *engines, struct engine *engine)
+{
+    struct memory_question question =
+        question_of(engines, engine, held_by_others(engines, engine));
+    struct engine *idle = idle_engine(engines, engine);
+    struct error err = {0};
+
+    if (memory_answer(&question, &engine->kv_bytes, &err) == STATUS_OK) {
+        engine_step(engine, ENGINE_FITS);
+    } else if (memory_is_coming(engines)) {
+        return; /* asked again when that process is gone */
+    } else if (idle != NULL) {
+        log_info("engine.evicted", "model=%s for=%s", idle->model.path,
+                 engine->model.path);
+        engine_stop(idle, true);
+    } else {
+        snprintf(engine->reason, sizeof(engine->reason), "%.399s", err.text);
+        fail_jobs_of(engines, engine, "no_memory", err.text);
+        engine_step(engine, ENGINE_NO_MEMORY);
+    }
+}
+
+static void
+advance_engine(struct engines *engines, struct engine *engine)
+{
+    bool is_wanted =
+        !engines->stopping && jobs_count_of(&engines->jobs, engine) > 0;
+
+    if (engine->state == ENGINE_OFF && is_wanted)
+        engine_step(engine, ENGINE_WANTED);
+    if (engine->state == ENGINE_WAITING && !is_wanted)
+        engine_stop(engine, true);
+    else if (engine->state == ENGINE_WAITING)
+        start_if_it_fits(engines, engine);
+}
+
+static void
+on_advance(evutil_socket_t fd, short what, void *arg)
+{
+    struct engines *engines = arg;
+
+    (void)fd;
+    (void)what;
+    for (struct engine *engine = engines->first; engine != NULL;
+         engine = engine->next)
+        advance_engine(engines, engine);
+}
+
+/* --- between engine and coordinator
+ * ------------------------------------------- */
+
+static void
+send_down(struct job *job)
+{
+    channel_send_frames(job->engine->channel, job->frames.data,
+                        job->frames.size);
+    buf_clear(&job->frames);
+    job->sent = true;
+}
+
+static void
+on_ready(struct engines *engines, struct engine *engine)
+{
+    for (struct job *job = engines->jobs.first; job != NULL; job = job->next)
+        if (job->engine == engine && !job->sent)
+            send_down(job);
+    engines->setup.hooks.on_loaded(engines->setup.hooks.arg);
+}
+
+static void
+on_state(void *arg, struct engine *engine)
+{
+    struct engines *engines = arg;
+    char text[ENGINE_REASON_BYTES + 32];
+
+    switch (engine->state) {
+    case ENGINE_READY:
+        on_ready(engines, engine);
+        break;
+    case ENGINE_LOST:
+        snprintf(text, sizeof(text), "the engine failed: %s", engine->reason);
+        fail_jobs_of(engines, engine, "engine_lost", text);
+        engines->setup.hooks.on_loaded(engines->setup.hooks.arg);
+        break;
+    case ENGINE_ENDING:
+        engines->setup.hooks.on_loaded(engines->setup.hooks.arg);
+        break;
+    case ENGINE_OFF:
+    case ENGINE_RESTING:
+        advance_soon(engines); /* memory has come back */
+        break;
+    case ENGINE_WAITING:
+    case ENGINE_STARTING:
+    case ENGINE_STATE_COUNT:
+        break;
+    }
+}
+
+/* The job an engine's message is about; NULL when it is not this engine's. */
+static struct job *
+job_of(const struct engines *engines, const struct engine *engine,
+       const char *id, uint32_t attempt)
+{
+    struct job *job = jobs_find(&engines->jobs, id, attempt);
+
+    return job != NULL && job->engine == engine ? job : NULL;
+}
+
+static void
+pass_up(struct engines *engines, const uint8_t *frame, size_t size)
+{
+    engines->setup.hooks.on_frame(engines->setup.hooks.arg, frame, size);
+}
+
+static void
+on_end(struct engines *engines, struct engine *engine, struct job *job,
+       const uint8_t *frame, size_t size)
+{
+    engine_worked(engine);
+    pass_up(engines, frame, size);
+    end_job(engines, job, NULL, NULL);
+}
+
+static void
+on_engine_frame(void *arg, struct engine *engine,
+                const struct wire_message *message, const uint8_t *frame,
+                size_t size)
+{
+    struct engines *engines = arg;
+    const struct wire_job_tokens *tokens = &message->job_tokens;
+    const struct wire_job_started *started = &message->job_started;
+    struct job *job = NULL;
+
+    if (message->type == WIRE_JOB_STARTED) {
+        job = job_of(engines, engine, started->job, started->attempt);
+        if (job != NULL)
+            pass_up(engines, frame, size);
+    } else if (message->type == WIRE_JOB_TOKENS) {
+        job = job_of(engines, engine, tokens->job, tokens->attempt);
+        if (job != NULL) {
+            job->ids += tokens->id_count;
+            pass_up(engines, frame, size);
+        }
+    } else if (message->type == WIRE_JOB_DONE) {
+        job = job_of(engines, engine, message->job_done.job,
+                     message->job_done.attempt);
+        if (job != NULL)
+            on_end(engines, engine, job, frame, size);
+    } else if (message->type == WIRE_JOB_FAIL) {
+        job = job_of(engines, engine, message->job_fail.job,
+                     message->job_fail.attempt);
+        if (job != NULL)
+            on_end(engines, engine, job, frame, size);
+    } else {
+        log_warn("engine.frame", "type=%s reason=\"not an engine's\"",
+                 wire_type_name(message->type));
+    }
+}
+
+/* --- public
+ * --------------------------------------------------------------------- */
+
+struct engines *
+engines_new(const struct engines_setup *setup)
+{
+    struct engines *engines = mem_alloc(sizeof(*engines));
+
+    engines->setup = *setup;
+    engines->engine_setup = (struct engine_setup){
+        .base = setup->base,
+        .program = setup->program,
+        .socket_folder = setup->socket_folder,
+        .log_folder = setup->log_folder,
+        .threads = setup->threads,
+        .slots = setup->slots,
+        .hooks = {
+            .on_state = on_state, .on_frame = on_engine_frame, .arg = engines}};
+    engines->advance = event_new(setup->base, -1, 0, on_advance, engines);
+    jobs_init(&engines->jobs);
+    return engines;
+}
+
+void
+engines_free(struct engines *engines)
+{
+    while (engines->first != NULL) {
+        struct engine *engine = engines->first;
+
+        engines->first = engine->next;
+        engine_free(engine);
+    }
+    jobs_clear(&engines->jobs);
+    event_free(engines->advance);
+    free(engines);
+}
+
+void
+engines_input(struct engines *engines, const struct wire_job_input *input,
+              const void *frame, size_t size)
+{
+    struct job *job = jobs_find(&engines->jobs, input->job, input->attempt);
+    struct error err = {0};
+
+    if (job != NULL && job->engine != NULL)
+        return; /* job.run has come: its input was complete */
+    if (job == NULL && jobs_add(&engines->jobs, input->job, input->attempt,
+                                &job, &err) != STATUS_OK)
+        engines_refuse(engines, input->job, input->attempt, "busy", err.text);
+    else if (jobs_keep(&engines->jobs, job, frame, size, &err) != STATUS_OK)
+        end_job(engines, job, "too_large", err.text);
+}
+
+static struct engine *
+engine_for(struct engines *engines, const struct model_found *model)
+{
+    struct engine *engine = engines->first;
+
+    while (engine != NULL && strcmp(engine->model.digest, model->digest) != 0)
+        engine = engine->next;
+    if (engine == NULL) {
+        engine = engine_new(&engines->engine_setup, engines->count++, model);
+        engine->next = engines->first;
+        engines->first = engine;
+    }
+    return engine;
+}
+
+/* Can a running engine's budget ever hold the job?  An idle one is started
+ * again with a larger budget instead. */
+static bool
+budget_is_too_small(const struct engine *engine, const struct job *job)
+{
+    return engine->state == ENGINE_READY &&
+           product(job->kv_tokens, engine->kv_bytes_per_token) >
+               engine->kv_bytes;
+}
+
+static void
+assign(struct engines *engines, struct job *job, struct engine *engine)
+{
+    bool was_idle = jobs_count_of(&engines->jobs, engine) == 0;
+    char text[WIRE_TEXT_BYTES];
+    char budget[32];
+
+    job->engine = engine;
+    engine->last_used = clock_monotonic();
+    engines->setup.hooks.on_jobs(engines->setup.hooks.arg);
+    if (budget_is_too_small(engine, job) && was_idle) {
+        engine_stop(engine, true);
+    } else if (budget_is_too_small(engine, job)) {
+        snprintf(text, sizeof(text),
+                 "a reservation of %" PRIu64 " tokens passes the engine's KV "
+                 "budget of %s",
+                 job->kv_tokens,
+                 bytes_text(engine->kv_bytes, budget, sizeof(budget)));
+        end_job(engines, job, "no_memory", text);
+        return;
+    }
+    if (engine->state == ENGINE_READY)
+        send_down(job);
+    else
+        advance_soon(engines);
+}
+
+void
+engines_run(struct engines *engines, const struct wire_job_run *run,
+            const struct model_found *model, const void *frame, size_t size)
+{
+    struct job *job = jobs_find(&engines->jobs, run->job, run->attempt);
+    struct error err = {0};
+
+    if (job != NULL && job->engine != NULL)
+        return; /* the same attempt twice runs once */
+    if (job == NULL && jobs_add(&engines->jobs, run->job, run->attempt, &job,
+                                &err) != STATUS_OK) {
+        engines_refuse(engines, run->job, run->attempt, "busy", err.text);
+        return;
+    }
+    if (jobs_keep(&engines->jobs, job, frame, size, &err) != STATUS_OK) {
+        end_job(engines, job, "too_large", err.text);
+        return;
+    }
+    if (model == NULL) {
+        end_job(engines, job, "model_missing",
+                "no model of that digest lies on this node");
+        return;
+    }
+    snprintf(job->model, sizeof(job->model), "%s", run->model);
+    job->kv_tokens = run->kv_tokens;
+    assign(engines, job, engine_for(engines, model));
+}
+
+void
+engines_cancel(struct engines *engines, const struct wire_job_cancel *cancel,
+               const void *frame, size_t size)
+{
+    struct job *job = jobs_find(&engines->jobs, cancel->job, cancel->attempt);
+
+    if (job == NULL)
+        return; /* it ended while the cancel was on its way */
+    if (job->sent)
+        channel_send_frames(job->engine->channel, frame, size);
+    else /* no pass was made for it */
+        end_job(engines, job, "cancelled", cancel->reason);
+}
+
+void
+engines_end_jobs(struct engines *engines, uint64_t epoch, const char *code,
+                 const char *text)
+{
+    struct wire_job_cancel cancel = {.epoch = epoch};
+
+    snprintf(cancel.reason, sizeof(cancel.reason), "%s",
+             code == NULL ? "link_lost" : code);
+    while (engines->jobs.first != NULL) {
+        struct job *job = engines->jobs.first;
+
+        if (job->sent && job->engine->channel != NULL) {
+            snprintf(cancel.job, sizeof(cancel.job), "%s", job->id);
+            cancel.attempt = job->attempt;
+            channel_send(job->engine->channel, WIRE_JOB_CANCEL, &cancel);
+        }
+        end_job(engines, job, code, text);
+    }
+    advance_soon(engines);
+}
+
+void
+engines_stop(struct engines *engines, bool at_once)
+{
+    for (struct engine *engine = engines->first; engine != NULL;
+         engine = engine->next)
+        engine_stop(engine, at_once);
+}
+
+void
+engines_reap(struct engines *engines)
+{
+    for (struct engine *engine = engines->first; engine != NULL;
+         engine = engine->next)
+        engine_reap(engine);
+}
+
+size_t
+engines_job_count(const struct engines *engines)
+{
+    return jobs_count_of(&engines->jobs, NULL);
+}
+
+bool
+engines_are_running(const struct engines *engines)
+{
+    for (const struct engine *engine = engines->first; engine != NULL;
+         engine = engine->next)
+        if (engine->pid > 0)
+            return true;
+    return false;
+}
+
+uint64_t
+engines_room(const struct engines *engines)
+{
+    uint64_t room =
+        rest_of(engines->setup.limit_bytes, held_by_others(engines, NULL));
+    uint64_t free_bytes;
+
+    if (engines->setup.hooks.free_bytes(&free_bytes) && free_bytes < room)
+        room = free_bytes;
+    return room;
+}
+
+const struct jobs *
+engines_jobs(const struct engines *engines)
+{
+    return &engines->jobs;
+}
+
+const struct engine *
+engines_of(const struct engines *engines, const char *digest)
+{
+    const struct engine *engine = engines->first;
+
+    while (engine != NULL && strcmp(engine->model.digest, digest) != 0)
+        engine = engine->next;
+    return engine;
+}
+
+const struct engine *
+engines_first(const struct engines *engines)
+{
+    return engines->first;
+}
