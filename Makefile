@@ -136,17 +136,30 @@ HARNESS_SRC := $(filter-out tests/harness/cable.c $(OTHER_OS_$(UNAME)),\
                  $(wildcard tests/harness/*.c))
 HARNESS_OBJ := $(HARNESS_SRC:%.c=$(B)/%.o)
 CABLE := $(B)/tests/harness/cable
-TEST_LIBRARIES := $(foreach c,cli node-agent coordinator inference ledger \
-                    placement model common,$(B)/lib$(c).a)
 
+$(B)/tests/integration/cable_test: | $(CABLE)
 $(B)/libharness.a: $(HARNESS_OBJ)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 $(CABLE): $(B)/tests/harness/cable.o $(B)/libharness.a $(B)/libcommon.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
-$(TESTS) $(patsubst %.c,$(B)/%,$(INTEGRATION_SRC)): $(B)/%: $(B)/%.o $(B)/libharness.a $(TEST_LIBRARIES)
-	@echo "link  $@"
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(B)/libharness.a $(TEST_LIBRARIES) $(LIBS) $(TEST_LIBS)
+# A test is named for its component and linked with what that may use; the
+# books of the harness want the ledger.
+test.common.libs      := common
+test.model.libs       := model common
+test.placement.libs   := placement common
+test.ledger.libs      := ledger common
+test.inference.libs   := inference model common
+test.coordinator.libs := $(berth-coordinator.libs)
+test.node.libs        := $(berth-node.libs)
+test.cli.libs         := $(berth.libs)
+test_libs = $(or $(test.$(firstword $(subst _, ,$(notdir $(1)))).libs),ledger common)
+define test_program
+$(B)/$(1): $(B)/$(1).o $(B)/libharness.a $(patsubst %,$(B)/lib%.a,$(call test_libs,$(1)) ledger common)
+	@echo "link  $$@"
+	$$(Q)$$(CC) $$(ALL_LDFLAGS) -o $$@ $$< $(B)/libharness.a $(patsubst %,$(B)/lib%.a,$(call test_libs,$(1)) ledger common) $$(LIBS) $$(TEST_LIBS)
+endef
+$(foreach t,$(TEST_SRC:.c=) $(INTEGRATION_SRC:.c=),$(eval $(call test_program,$(t))))
 # One test program: make build/release/tests/unit/x_test && ./build/...
 .SECONDARY:
 
@@ -155,9 +168,9 @@ $(JS): tests/js/package.json tests/js/package-lock.json
 	cd tests/js && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-BENCH := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*_bench.c))
-$(BENCH): $(B)/%: $(B)/%.o $(B)/libharness.a $(TEST_LIBRARIES)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(B)/libharness.a $(TEST_LIBRARIES) $(LIBS) $(TEST_LIBS)
+BENCH_SRC := $(wildcard tests/bench/*_bench.c)
+BENCH := $(BENCH_SRC:%.c=$(B)/%)
+$(foreach t,$(BENCH_SRC:.c=),$(eval $(call test_program,$(t))))
 
 # The flags above ask pkg-config, so what is missing must be there before make
 # reads this file: deps runs, then make starts anew.

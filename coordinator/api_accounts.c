@@ -133,6 +133,8 @@ api_accounts_add(struct request *request, struct reply *reply,
         COUNT_OF(account_fields), &body, sizeof(body), err);
 
     (void)reply;
+    if (status == STATUS_OK && body.name[strspn(body.name, " \t\r\n")] == '\0')
+        status = error_set(err, STATUS_INVALID, "/name: it is blank");
     if (status != STATUS_OK)
         return status;
     call = mem_alloc(sizeof(*call));

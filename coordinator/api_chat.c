@@ -11,8 +11,7 @@
 #include "coordinator/answer.h"
 #include "coordinator/api.h"
 #include "coordinator/api_requests.h"
-#include "coordinator/core_private.h"
-#include "coordinator/links.h"
+#include "coordinator/core.h"
 #include "coordinator/prepare.h"
 #include "coordinator/sse.h"
 
@@ -123,40 +122,6 @@ on_ready(struct request *request, struct reply *reply, struct error *err)
 
 /* --- the job --- */
 
-struct submission {
-    struct job *job;
-    int socket;
-};
-
-/* Watch and submit are one step on the core thread: the cancel of a client who
- * is gone already cannot come before its job. */
-static void
-run_submission(struct core *core, void *arg)
-{
-    struct submission *submission = arg;
-    struct job *job = submission->job;
-    struct record_end end = {.failed = true};
-
-    if (links_watch(core->app->links, submission->socket, job->id,
-                    &end.error) == STATUS_OK) {
-        job_submit(core, job);
-    } else {
-        record_finish(job->record, &end);
-        job_free(job);
-    }
-    free(submission);
-}
-
-static void
-submit(struct request *request, struct job *job)
-{
-    struct submission *submission = mem_alloc(sizeof(*submission));
-
-    submission->job = job;
-    submission->socket = request_socket(request);
-    core_post(request->app->core, run_submission, submission);
-}
-
 static struct completion *
 completion_new(struct request *request, const struct prepared *prepared)
 {
@@ -219,7 +184,8 @@ complete(struct request *request, struct reply *reply, bool chat,
     request->state_free = completion_free;
     request->on_resumed = on_ready;
     request_suspend(request);
-    submit(request, prepared.job);
+    core_submit_watched(request->app->core, prepared.job,
+                        request_socket(request));
     wait_for_record(completion);
     return STATUS_OK;
 }

@@ -11,6 +11,7 @@
 #include "common/mem.h"
 #include "coordinator/content.h"
 #include "coordinator/core_private.h"
+#include "coordinator/links.h"
 #include "coordinator/store_jobs.h"
 
 #include "common/banned.h"
@@ -198,6 +199,38 @@ void
 core_submit(struct core *core, struct job *job)
 {
     core_post(core, run_submit, job);
+}
+
+struct watched_command {
+    struct job *job;
+    int fd;
+};
+
+static void
+run_submit_watched(struct core *core, void *arg)
+{
+    struct watched_command *watched = arg;
+    struct job *job = watched->job;
+    struct record_end end = {.failed = true};
+
+    if (links_watch(core->app->links, watched->fd, job->id, &end.error) ==
+        STATUS_OK) {
+        job_submit(core, job);
+    } else {
+        record_finish(job->record, &end);
+        job_free(job);
+    }
+    free(watched);
+}
+
+void
+core_submit_watched(struct core *core, struct job *job, int fd)
+{
+    struct watched_command *watched = mem_alloc(sizeof(*watched));
+
+    watched->job = job;
+    watched->fd = fd;
+    core_post(core, run_submit_watched, watched);
 }
 
 struct cancel_command {

@@ -32,6 +32,10 @@ void core_post(struct core *core, void (*fn)(struct core *core, void *arg),
                void *arg);
 /* Take a prepared job. Its record tells what becomes of it. */
 void core_submit(struct core *core, struct job *job);
+/* The same for a job that dies with its client's connection: its socket @fd is
+ * watched first, so that no close is missed and no cancel comes before its
+ * job.  @fd must stay open until the record has its first event. */
+void core_submit_watched(struct core *core, struct job *job, int fd);
 /* Cancel; unknown and ended jobs are ignored. */
 void core_cancel(struct core *core, const char *job, const char *reason);
 /* The same with an answer on the core thread: STATUS_OK once the job's end is

@@ -715,8 +715,12 @@ end_cancelled(struct core *core, struct job *job)
     if (job->node != NULL)
         links_cancel(core->app->links, job->id, job->cancel_reason);
     job->failed = true;
-    (void)error_set(&job->error, STATUS_CONFLICT, "the job was cancelled: %s",
-                    job->cancel_reason);
+    if (strcmp(job->cancel_reason, "shutdown") == 0)
+        (void)error_set(&job->error, STATUS_RETRY,
+                        "the coordinator is stopping: try again");
+    else
+        (void)error_set(&job->error, STATUS_CONFLICT,
+                        "the job was cancelled: %s", job->cancel_reason);
     (void)error_tag(&job->error, "cancelled", NULL);
     end(core, job, "cancelled", "cancelled", job->cancel_reason);
 }

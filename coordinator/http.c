@@ -31,7 +31,7 @@ enum {
     CONNECTION_MEMORY_BYTES = 64 * 1024, /* head of a request, output block */
     /* A refused body is read and forgotten up to here, so that the client gets
      * to read why; then the connection is dropped. */
-    DRAIN_MAX_BYTES = 32 * 1024 * 1024,
+    DRAIN_MAX_BYTES = 256 * 1024 * 1024,
     STOP_PAUSE_NS = 1000000,
     LOG_TEXT_BYTES = 256,
 };
@@ -486,12 +486,12 @@ daemon_start(struct http *http, const struct sockaddr_storage *address)
         flags |= MHD_USE_DUAL_STACK;
     if (config->http_threads < 2)
         pool[0].option = MHD_OPTION_END;
+    /* The logger comes first: also later options may have to complain. */
     return MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, http, /* the logger comes first */
-        MHD_OPTION_EXTERNAL_LOGGER, on_log, http, MHD_OPTION_SOCK_ADDR,
-        (const struct sockaddr *)address, MHD_OPTION_HTTPS_MEM_CERT,
-        app->certificate, MHD_OPTION_HTTPS_MEM_KEY, app->certificate_key,
-        MHD_OPTION_HTTPS_PRIORITIES,
+        flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER,
+        on_log, http, MHD_OPTION_SOCK_ADDR, (const struct sockaddr *)address,
+        MHD_OPTION_HTTPS_MEM_CERT, app->certificate, MHD_OPTION_HTTPS_MEM_KEY,
+        app->certificate_key, MHD_OPTION_HTTPS_PRIORITIES,
         "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2",
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->http_connections_max,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT,

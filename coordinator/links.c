@@ -633,22 +633,26 @@ listen_on(struct links *links, const struct links_options *options,
     char text[96];
 
     snprintf(text, sizeof(text),
-             strchr(options->address, ':') != NULL ? "[%s]:%u" : "%s:%u",
-             options->address, options->port);
+             strchr(options->address, ':') != NULL ? "[%s]" : "%s",
+             options->address);
     if (evutil_parse_sockaddr_port(text, (struct sockaddr *)&storage, &size) !=
         0)
         return error_set(err, STATUS_INVALID,
                          "link_address %s is not an IP address",
                          options->address);
+    if (storage.ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)&storage)->sin6_port = htons(options->port);
+    else
+        ((struct sockaddr_in *)&storage)->sin_port = htons(options->port);
     links->listener = evconnlistener_new_bind(
         links->base, on_accept, links,
         LEV_OPT_CLOSE_ON_FREE | LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_EXEC,
         ACCEPT_BACKLOG, (struct sockaddr *)&storage, size);
     if (links->listener == NULL)
         return error_set(err, STATUS_CONFLICT,
-                         "cannot listen on %s (errno %d): is the port taken? "
+                         "cannot listen on %s port %u (errno %d): is it taken? "
                          "Choose another with --link-port",
-                         text, errno);
+                         options->address, options->port, errno);
     if (getsockname(evconnlistener_get_fd(links->listener),
                     (struct sockaddr *)&storage, &bound) != 0)
         return error_set(err, STATUS_INTERNAL, "getsockname: errno %d", errno);

@@ -1,10 +1,11 @@
 /* db_pool.c - connections that only read, shared by many threads. */
+#include "ledger/db.h"
+
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "common/mem.h"
-#include "ledger/db.h"
 
 #include "common/banned.h"
 

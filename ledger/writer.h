@@ -27,8 +27,11 @@ struct write;
 struct writer;
 
 /* Called on the writer's thread after the commit (STATUS_OK) or when the write
- * is known not to have happened.  @rows[i] are the rows of statement i, only
- * on STATUS_OK, borrowed for the call. Must not block. */
+ * is known not to have happened.  Two answers leave that open when a commit was
+ * lost with the connection: STATUS_DENIED (fenced) and STATUS_RETRY (closed
+ * while the database was away); the next reign finds out from the database.
+ * @rows[i] are the rows of statement i, only on STATUS_OK, borrowed for the
+ * call. Must not block. */
 typedef void write_done(void *arg, enum status status,
                         struct db_rows *const *rows, size_t count,
                         const struct error *err);

@@ -12,8 +12,8 @@
 
 #include "common/log.h"
 #include "common/mem.h"
-#include "common/options.h"
 #include "node-agent/agent_states.h"
+#include "node-agent/announce.h"
 #include "node-agent/control.h"
 #include "node-agent/engines.h"
 #include "node-agent/host.h"
@@ -58,108 +58,30 @@ struct agent {
     bool was_refused;
 };
 
-/* --- what the coordinator is told --------------------------------------------
- */
+/* --- what the coordinator is told --- */
 
-static void
-add_reason(struct wire_reason *reasons, size_t *count, const char *code,
-           const char *text, const char *step)
+static struct announce_view
+view_of(const struct agent *agent)
 {
-    struct wire_reason *reason = &reasons[*count];
-
-    assert(*count < WIRE_REASONS_MAX);
-    snprintf(reason->code, sizeof(reason->code), "%s", code);
-    snprintf(reason->text, sizeof(reason->text), "%s", text);
-    snprintf(reason->step, sizeof(reason->step), "%s", step);
-    (*count)++;
-}
-
-static void
-fill_state(const struct agent *agent, struct wire_state *state)
-{
-    struct wire_reason *reasons = state->reasons;
-    size_t *count = &state->reason_count;
-
-    *state = (struct wire_state){0};
-    snprintf(state->state, sizeof(state->state), "%s",
-             agent_state_name(agent->state));
-    if (agent->is_paused)
-        add_reason(reasons, count, "paused", "the owner paused lending",
-                   "berth-node resume");
-    if (agent->is_drained)
-        add_reason(reasons, count, "draining", "the owner drains this node",
-                   "berth-node resume");
-    if (agent->coordinator_drains)
-        add_reason(reasons, count, "draining",
-                   "the coordinator drains this node",
-                   "resume the node at the coordinator");
-    if (models_latest(agent->models)->model_count == 0)
-        add_reason(reasons, count, "no_models",
-                   "no usable model folder was found",
-                   "name one with models = FOLDER in the configuration");
-    if (!agent->probe.facts.has_limit_bytes)
-        add_reason(reasons, count, "no_limit",
-                   "how much memory may be lent is not known",
-                   "set memory_cap in the configuration");
-}
-
-static size_t
-fill_models(const struct agent *agent, struct wire_model *rows)
-{
-    const struct models_scan *scan = models_latest(agent->models);
-
-    for (size_t i = 0; i < scan->model_count; i++) {
-        const struct model_found *model = &scan->models[i];
-        const struct engine *engine = engines_of(agent->engines, model->digest);
-
-        rows[i] = (struct wire_model){.bytes = model->weight_bytes};
-        memcpy(rows[i].digest, model->digest, sizeof(rows[i].digest));
-        rows[i].loaded = engine != NULL && engine->state == ENGINE_READY;
-        rows[i].kv_bytes = rows[i].loaded ? engine->kv_bytes : 0;
-    }
-    return scan->model_count;
-}
-
-static void
-fill_engine(const struct agent *agent, struct wire_engine *engine)
-{
-    /* What berth-engine's cpu backend can do. */
-    static const char *const capabilities[] = {"ids", "resume", "seed",
-                                               "batch"};
-
-    snprintf(engine->backend, sizeof(engine->backend), "cpu");
-    snprintf(engine->version, sizeof(engine->version), BERTH_VERSION);
-    engine->slots = (uint32_t)agent->setup.config->slots;
-    for (size_t i = 0; i < COUNT_OF(capabilities); i++)
-        snprintf(engine->capabilities[i], sizeof(engine->capabilities[i]), "%s",
-                 capabilities[i]);
-    engine->capability_count = COUNT_OF(capabilities);
+    return (struct announce_view){.state = agent_state_name(agent->state),
+                                  .node = agent->node,
+                                  .epoch = agent->epoch,
+                                  .slots = agent->setup.config->slots,
+                                  .is_paused = agent->is_paused,
+                                  .is_drained = agent->is_drained,
+                                  .coordinator_drains =
+                                      agent->coordinator_drains,
+                                  .probe = &agent->probe,
+                                  .models = agent->models,
+                                  .engines = agent->engines};
 }
 
 static void
 fill_hello(void *arg, struct wire_hello *hello)
 {
-    const struct agent *agent = arg;
-    struct wire_state *state = mem_alloc(sizeof(*state));
-    double rate;
+    struct announce_view view = view_of(arg);
 
-    hello->version = WIRE_VERSION;
-    memcpy(hello->node, agent->node, sizeof(hello->node));
-    snprintf(hello->agent, sizeof(hello->agent), BERTH_VERSION);
-    hello->epoch = agent->epoch;
-    hello->simulated = agent->probe.simulated;
-    hello->facts = agent->probe.facts;
-    if (models_read_rate(agent->models, &rate)) {
-        hello->facts.has_read_gb_s = true;
-        hello->facts.read_gb_s = rate / 1e9;
-    }
-    fill_engine(agent, &hello->engine);
-    hello->model_count = fill_models(agent, hello->models);
-    fill_state(agent, state);
-    memcpy(hello->state, state->state, sizeof(hello->state));
-    memcpy(hello->reasons, state->reasons, sizeof(hello->reasons));
-    hello->reason_count = state->reason_count;
-    free(state);
+    announce_hello_fill(&view, hello);
 }
 
 static void
@@ -175,8 +97,9 @@ static void
 announce_state(struct agent *agent)
 {
     struct wire_state *state = mem_alloc(sizeof(*state));
+    struct announce_view view = view_of(agent);
 
-    fill_state(agent, state);
+    announce_state_fill(&view, state);
     link_send(agent->link, WIRE_STATE, state);
     free(state);
 }
@@ -186,8 +109,9 @@ announce_models(void *arg)
 {
     struct agent *agent = arg;
     struct wire_models *models = mem_alloc(sizeof(*models));
+    struct announce_view view = view_of(agent);
 
-    models->model_count = fill_models(agent, models->models);
+    models->model_count = announce_models_fill(&view, models->models);
     link_send(agent->link, WIRE_MODELS, models);
     free(models);
 }
@@ -199,8 +123,7 @@ on_models_change(void *arg)
     announce_state(arg); /* the reason for having none may have come or gone */
 }
 
-/* --- states
- * --------------------------------------------------------------------- */
+/* --- states --- */
 
 static void
 step(struct agent *agent, enum agent_event event)
@@ -263,8 +186,7 @@ follow_wishes(struct agent *agent)
         step(agent, AGENT_DRAIN);
 }
 
-/* --- messages from the coordinator
- * ------------------------------------------------ */
+/* --- messages from the coordinator --- */
 
 /* Remember a higher epoch before anything is done in its name. */
 static bool
@@ -454,13 +376,13 @@ on_engines_frame(void *arg, const void *frame, size_t size)
     link_send_frames(agent->link, frame, size);
 }
 
-/* --- the owner's commands
- * ----------------------------------------------------------- */
+/* --- the owner's commands --- */
 
 static void
 write_status(const struct agent *agent, bool as_json, struct buf *answer)
 {
     struct wire_state *state = mem_alloc(sizeof(*state));
+    const struct announce_view announced = view_of(agent);
     const struct status_view view = {.state = agent_state_name(agent->state),
                                      .node = agent->node,
                                      .name = agent->name,
@@ -471,7 +393,7 @@ write_status(const struct agent *agent, bool as_json, struct buf *answer)
                                      .engines = agent->engines,
                                      .announced = state};
 
-    fill_state(agent, state);
+    announce_state_fill(&announced, state);
     if (as_json)
         status_write_json(&view, answer);
     else
@@ -501,9 +423,7 @@ on_command(void *arg, const char *command, bool as_json, struct buf *answer)
     return true;
 }
 
-/* --- life
- * ---------------------------------------------------------------------------
- */
+/* --- life --- */
 
 static void
 on_child(evutil_socket_t number, short what, void *arg)

@@ -37,8 +37,7 @@ fill_address(const struct runtime *runtime, struct sockaddr_un *address)
              runtime->path);
 }
 
-/* --- the agent's side
- * ---------------------------------------------------------- */
+/* --- the agent's side --- */
 
 static void
 on_written(struct bufferevent *bev, void *arg)
@@ -145,8 +144,7 @@ control_close(struct control *control)
     free(control);
 }
 
-/* --- the command line's side
- * ----------------------------------------------------- */
+/* --- the command line's side --- */
 
 static enum status
 exchange(int fd, const char *line, size_t size, struct buf *answer,

@@ -86,7 +86,7 @@ static const char *const action_names[ACTION_COUNT] = {
     [ACTION_KILL] = "kill", [ACTION_END] = "end",     [ACTION_REST] = "rest",
 };
 
-/* --- standard output and error into the log file -------------------------- */
+/* --- standard output and error into the log file --- */
 
 static void
 open_log(struct engine *engine)
@@ -190,7 +190,7 @@ drain_output(struct engine *engine)
     }
 }
 
-/* --- the process and its socket ------------------------------------------- */
+/* --- the process and its socket --- */
 
 static void
 set_timer(struct engine *engine, int64_t ms)
@@ -430,7 +430,7 @@ act(struct engine *engine, enum action action)
     }
 }
 
-/* --- public --------------------------------------------------------------- */
+/* --- public --- */
 
 struct engine *
 engine_new(const struct engine_setup *setup, unsigned number,

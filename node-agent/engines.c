@@ -25,53 +25,7 @@ struct engines {
     bool stopping;         /* nothing starts any more */
 };
 
-/* --- memory ----------------------------------------------------------------
- */
-
-/* a - b, not below nothing. */
-static uint64_t
-rest_of(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : 0;
-}
-
-/* Saturating, since the numbers come from model files. */
-static uint64_t
-product(uint64_t a, uint64_t b)
-{
-    return b != 0 && a > UINT64_MAX / 2 / b ? UINT64_MAX / 2 : a * b;
-}
-
-enum status
-memory_answer(const struct memory_question *question, uint64_t *kv_bytes,
-              struct error *err)
-{
-    char weights[32], kv[32], limit[32], held[32], available[32];
-    uint64_t per_token = question->kv_bytes_per_token;
-    uint64_t least = product(question->kv_tokens, per_token);
-    uint64_t most = product(question->kv_tokens_most, per_token);
-    uint64_t fixed = question->weight_bytes + ENGINE_MARGIN_BYTES;
-    uint64_t room = rest_of(question->limit_bytes, question->held_bytes);
-
-    if (question->has_free_bytes && question->free_bytes < room)
-        room = question->free_bytes;
-    if (room >= fixed && room - fixed >= least) {
-        *kv_bytes = most < room - fixed ? most : room - fixed;
-        if (*kv_bytes < least)
-            *kv_bytes = least;
-        return STATUS_OK;
-    }
-    return error_set(
-        err, STATUS_NO_CAPACITY,
-        "%s of weights, %s of KV for %" PRIu64 " tokens and %d MiB of margin "
-        "do not fit: %s of the limit of %s are held, %s are free",
-        bytes_text(question->weight_bytes, weights, sizeof(weights)),
-        bytes_text(least, kv, sizeof(kv)), question->kv_tokens,
-        (int)(ENGINE_MARGIN_BYTES / MIB),
-        bytes_text(question->held_bytes, held, sizeof(held)),
-        bytes_text(question->limit_bytes, limit, sizeof(limit)),
-        bytes_text(room, available, sizeof(available)));
-}
+/* --- memory --- */
 
 static uint64_t
 held_by(const struct engine *engine)
@@ -134,8 +88,7 @@ memory_is_coming(const struct engines *engines)
     return false;
 }
 
-/* --- job.fail ---------------------------------------------------------------
- */
+/* --- job.fail --- */
 
 static void
 send_up(struct engines *engines, enum wire_type type, const void *body)
@@ -208,8 +161,7 @@ fail_jobs_of(struct engines *engines, const struct engine *engine,
     }
 }
 
-/* --- starting
- * ----------------------------------------------------------------- */
+/* --- starting --- */
 
 static void
 advance_soon(struct engines *engines)
@@ -227,7 +179,8 @@ question_of(const struct engines *engines, const struct engine *engine,
         .weight_bytes = engine->model.weight_bytes,
         .kv_bytes_per_token = engine->kv_bytes_per_token,
         .kv_tokens = kv_tokens_wanted(engines, engine),
-        .kv_tokens_most = product(engines->setup.slots, engine->model.context)};
+        .kv_tokens_most =
+            memory_product(engines->setup.slots, engine->model.context)};
 
     question.has_free_bytes =
         engines->setup.hooks.free_bytes(&question.free_bytes);
@@ -284,8 +237,7 @@ on_advance(evutil_socket_t fd, short what, void *arg)
         advance_engine(engines, engine);
 }
 
-/* --- between engine and coordinator
- * ------------------------------------------- */
+/* --- between engine and coordinator --- */
 
 static void
 send_down(struct job *job)
@@ -395,8 +347,7 @@ on_engine_frame(void *arg, struct engine *engine,
     }
 }
 
-/* --- public
- * --------------------------------------------------------------------- */
+/* --- public --- */
 
 struct engines *
 engines_new(const struct engines_setup *setup)
@@ -469,7 +420,7 @@ static bool
 budget_is_too_small(const struct engine *engine, const struct job *job)
 {
     return engine->state == ENGINE_READY &&
-           product(job->kv_tokens, engine->kv_bytes_per_token) >
+           memory_product(job->kv_tokens, engine->kv_bytes_per_token) >
                engine->kv_bytes;
 }
 
@@ -599,7 +550,7 @@ uint64_t
 engines_room(const struct engines *engines)
 {
     uint64_t room =
-        rest_of(engines->setup.limit_bytes, held_by_others(engines, NULL));
+        memory_rest(engines->setup.limit_bytes, held_by_others(engines, NULL));
     uint64_t free_bytes;
 
     if (engines->setup.hooks.free_bytes(&free_bytes) && free_bytes < room)

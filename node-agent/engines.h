@@ -17,10 +17,8 @@
 #include "common/wire.h"
 #include "node-agent/engine.h"
 #include "node-agent/jobs.h"
+#include "node-agent/memory.h"
 #include "node-agent/models.h"
-
-#define ENGINE_MARGIN_BYTES                                                    \
-    (64 * MIB) /* beside weights and KV of each engine */
 
 struct engines;
 
@@ -46,23 +44,6 @@ struct engines_setup {
     uint64_t limit_bytes;
     struct engines_hooks hooks;
 };
-
-/* What a load takes and what there is, for decisions and their reasons. */
-struct memory_question {
-    uint64_t limit_bytes;
-    uint64_t held_bytes; /* by engines that stay */
-    bool has_free_bytes;
-    uint64_t free_bytes; /* of the machine, now */
-    uint64_t weight_bytes;
-    uint64_t kv_bytes_per_token;
-    uint64_t kv_tokens; /* at least */
-    uint64_t kv_tokens_most;
-};
-
-/* Does it fit?  @kv_bytes is the budget to give.  STATUS_NO_CAPACITY with the
- * numbers in @err.  Pure. */
-MUST_CHECK enum status memory_answer(const struct memory_question *question,
-                                     uint64_t *kv_bytes, struct error *err);
 
 struct engines *engines_new(const struct engines_setup *setup);
 /* Kills what still runs. */

@@ -158,7 +158,7 @@ home_link_parse(const char *text, char host[static HOME_HOST_BYTES],
     return STATUS_OK;
 }
 
-/* --- identity ------------------------------------------------------------ */
+/* --- identity --- */
 
 /* A one-line file without its newline. */
 static enum status

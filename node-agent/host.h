@@ -41,7 +41,8 @@ MUST_CHECK enum status host_self_path(char *path, size_t path_size,
 /* Time of the last change of a file, nanoseconds since 1970. */
 int64_t host_mtime_ns(const struct stat *info);
 
-/* Ask the kernel to notice a peer that vanished after @idle_s seconds. */
-void host_keep_alive(int fd, int idle_s);
+/* Small frames leave at once, and the kernel notices a peer that vanished after
+ * @idle_s seconds. */
+void host_link_options(int fd, int idle_s);
 
 #endif

@@ -92,11 +92,12 @@ host_mtime_ns(const struct stat *info)
 }
 
 void
-host_keep_alive(int fd, int idle_s)
+host_link_options(int fd, int idle_s)
 {
     int on = 1;
 
     /* Only a quicker notice: a failure leaves the kernel's defaults. */
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPALIVE, &idle_s, sizeof(idle_s));
 }

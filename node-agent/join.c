@@ -26,8 +26,7 @@ enum {
     WHOLE_S = 30,
 };
 
-/* --- token and URL -----------------------------------------------------------
- */
+/* --- token and URL --- */
 
 enum status
 join_token_digest(const char *token, char digest[static SHA256_HEX_BYTES],
@@ -90,8 +89,7 @@ build_url(const char *url, const char *path, char *whole, size_t whole_size)
     snprintf(whole, whole_size, "%.*s%s", (int)size, url, path);
 }
 
-/* --- HTTPS
- * -------------------------------------------------------------------- */
+/* --- HTTPS --- */
 
 static size_t
 on_bytes(char *bytes, size_t size, size_t count, void *arg)
@@ -232,8 +230,7 @@ post(const char *url, const struct buf *ca, const struct buf *body,
     return status;
 }
 
-/* --- joining
- * ------------------------------------------------------------------- */
+/* --- joining --- */
 
 /* A home joins once, unless the coordinator has said that its node is gone. */
 static enum status

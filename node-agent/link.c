@@ -87,8 +87,7 @@ set_timer(struct event *timer, int64_t ms)
     event_add(timer, &tv);
 }
 
-/* --- losing it ---------------------------------------------------------------
- */
+/* --- losing it --- */
 
 static void
 drop(struct link *link)
@@ -152,8 +151,7 @@ on_close(void *arg, const char *reason)
     lose(link, reason);
 }
 
-/* --- greeting and beats
- * --------------------------------------------------------- */
+/* --- greeting and beats --- */
 
 static void
 say_hello(void *arg)
@@ -251,8 +249,7 @@ on_frame(void *arg, const struct wire_message *message, const uint8_t *frame,
         lose(link, "the coordinator spoke before its welcome");
 }
 
-/* --- connecting
- * -------------------------------------------------------------------- */
+/* --- connecting --- */
 
 static void
 connect_next(struct link *link)
@@ -281,7 +278,7 @@ connect_next(struct link *link)
     if (bufferevent_socket_connect(bev, (const struct sockaddr *)&address->at,
                                    (int)address->size) != 0)
         return; /* the event callback says why */
-    host_keep_alive(bufferevent_getfd(bev), LINK_GREETING_S);
+    host_link_options(bufferevent_getfd(bev), LINK_GREETING_S);
 }
 
 static void
@@ -385,9 +382,7 @@ on_timer(evutil_socket_t fd, short what, void *arg)
         lose(link, "the coordinator did not answer in time");
 }
 
-/* --- public
- * ----------------------------------------------------------------------------
- */
+/* --- public --- */
 
 struct link *
 link_new(struct event_base *base, const struct home *home, const char *address,

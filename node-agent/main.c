@@ -63,8 +63,7 @@ struct session {
     struct agent_config config;
 };
 
-/* --- join
- * ---------------------------------------------------------------------- */
+/* --- join --- */
 
 static enum status
 read_stream(FILE *stream, struct buf *text, struct error *err)
@@ -142,8 +141,7 @@ run_join(struct session *session, struct error *err)
     return status;
 }
 
-/* --- run
- * ------------------------------------------------------------------------- */
+/* --- run --- */
 
 /* --config, else a file in the home where there is one. */
 static enum status
@@ -270,8 +268,7 @@ out:
     return status;
 }
 
-/* --- the others
- * --------------------------------------------------------------------- */
+/* --- the others --- */
 
 static enum status
 run_ask(struct session *session, struct error *err)

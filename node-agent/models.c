@@ -33,7 +33,7 @@ enum {
     RATE_LEAST_BYTES = 64 * 1024 * 1024,
 };
 
-/* --- the scan itself ------------------------------------------------------ */
+/* --- the scan itself --- */
 
 static const struct field found_fields[] = {
     FIELD(struct model_found, path, FIELD_TEXT, .required = true),
@@ -202,8 +202,7 @@ models_scan_folders(const struct agent_config *config, const char *digests_path,
     free(reading.new);
 }
 
-/* --- the helper ------------------------------------------------------------
- */
+/* --- the helper --- */
 
 struct models {
     struct event_base *base;

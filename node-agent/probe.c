@@ -47,8 +47,7 @@ probe_note(struct probe *probe, const char *field, const char *reason)
     probe->unknown_count++;
 }
 
-/* --- bandwidth -------------------------------------------------------------
- */
+/* --- bandwidth --- */
 
 static bool
 recall_bandwidth(const struct home *home, struct wire_facts *facts)
@@ -111,8 +110,7 @@ find_bandwidth(const struct home *home, struct probe *probe)
     facts->bandwidth_measured = facts->has_bandwidth_gb_s;
 }
 
-/* --- conclusions -------------------------------------------------------------
- */
+/* --- conclusions --- */
 
 static void
 consult_chip_table(struct probe *probe)
@@ -248,8 +246,7 @@ probe_profile(const char *folder, uint64_t memory_cap, struct probe *probe)
     probe_conclude(probe, memory_cap);
 }
 
-/* --- output
- * --------------------------------------------------------------------- */
+/* --- output --- */
 
 static void
 put_text(struct json_out *out, const char *name, bool has, const char *text)

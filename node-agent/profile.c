@@ -187,8 +187,7 @@ profile_sysctl_parse(const char *text, size_t size, struct probe *probe,
     return STATUS_OK;
 }
 
-/* --- files ------------------------------------------------------------------
- */
+/* --- files --- */
 
 /* The one file in @folder whose name starts with @prefix. */
 static enum status

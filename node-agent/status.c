@@ -11,8 +11,7 @@
 
 #include "common/banned.h"
 
-/* --- JSON
- * ---------------------------------------------------------------------- */
+/* --- JSON --- */
 
 static void
 put_or_null(struct json_out *out, const char *name, const char *text)
@@ -138,8 +137,7 @@ status_write_json(const struct status_view *view, struct buf *text)
     buf_append_char(text, '\n');
 }
 
-/* --- text
- * ------------------------------------------------------------------------ */
+/* --- text --- */
 
 static void
 write_link(const struct status_view *view, struct buf *out)

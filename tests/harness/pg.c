@@ -47,7 +47,7 @@ drop_root(void)
     if (geteuid() != 0)
         return;
     user = getpwnam("postgres");
-    if (user == NULL || initgroups(user->pw_name, user->pw_gid) != 0 ||
+    if (user == NULL || setgroups(1, &user->pw_gid) != 0 ||
         setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0)
         _exit(126);
 }

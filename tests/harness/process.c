@@ -74,7 +74,7 @@ static void
 remove_cluster(const char *folder)
 {
     static const char outside[] = "/var/lib/berth-dev/";
-    char path[PROCESS_PATH_BYTES];
+    char path[PROCESS_PATH_BYTES + sizeof(".lock")];
     char cluster[PROCESS_PATH_BYTES] = "";
     FILE *file;
 
@@ -82,7 +82,7 @@ remove_cluster(const char *folder)
     file = fopen(path, "r");
     if (file == NULL)
         return;
-    if (fgets(cluster, sizeof(cluster) - 8, file) == NULL)
+    if (fgets(cluster, sizeof(cluster), file) == NULL)
         cluster[0] = '\0';
     (void)fclose(file);
     cluster[strcspn(cluster, "\n")] = '\0';

@@ -263,6 +263,14 @@ export function questions() {
         });
 }
 
+// The lines of conversations.jsonl: {skill, messages, answer}.
+export const conversations = () =>
+    fs
+        .readFileSync(path.join(models_folder, "conversations.jsonl"), "utf8")
+        .split("\n")
+        .filter((line) => line !== "")
+        .map((line) => JSON.parse(line));
+
 export const reference = () =>
     JSON.parse(
         fs.readFileSync(path.join(models_folder, "reference.json"), "utf8"),
@@ -366,10 +374,25 @@ export function run(program, words, env = {}) {
     });
 }
 
-// Of @pid and everything it started that lives.
+// What a process has started, in any of its threads, and that lives.
 export function children_of(pid) {
-    const text = fs.readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8");
-    return text.trim().split(/\s+/).filter(Boolean).map(Number);
+    const read = (file) => {
+        try {
+            return fs.readFileSync(file, "utf8").trim().split(/\s+/);
+        } catch {
+            return []; // It has ended.
+        }
+    };
+    let threads = [];
+    try {
+        threads = fs.readdirSync(`/proc/${pid}/task`);
+    } catch {
+        // So has this one.
+    }
+    return threads
+        .flatMap((thread) => read(`/proc/${pid}/task/${thread}/children`))
+        .filter(Boolean)
+        .map(Number);
 }
 
 export function descriptors_of(pid) {

@@ -63,7 +63,7 @@ async function network_end() {
 }
 
 async function folders_remove() {
-    const clean = spawn("sh", [path.join(root, "deploy/run"), "clean"], {
+    const clean = spawn("sh", [process.env.BERTH_TEST_RUN ?? path.join(root, "deploy/run"), "clean"], {
         env: environment,
         stdio: "ignore",
     });
@@ -82,7 +82,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"])
 
 async function network_start() {
     const log = fs.openSync(path.join(work, "run.log"), "a");
-    script = spawn("sh", [path.join(root, "deploy/run")], {
+    script = spawn("sh", [process.env.BERTH_TEST_RUN ?? path.join(root, "deploy/run")], {
         env: environment,
         stdio: ["ignore", log, log],
     });
@@ -127,6 +127,7 @@ function family_of(pid) {
 function unix_sockets_of(pids) {
     const inodes = new Set();
     for (const pid of pids) {
+        if (!is_alive(pid)) continue;
         for (const fd of fs.readdirSync(`/proc/${pid}/fd`)) {
             try {
                 const target = fs.readlinkSync(`/proc/${pid}/fd/${fd}`);
@@ -204,14 +205,18 @@ async function leaves_nothing() {
     });
 }
 
-await check("deploy/run brings a network up", network_start);
-if (process.exitCode !== 1) {
-    const files = process.argv.slice(2);
-    for (const file of files.length > 0 ? files : FILES) await file_run(file);
-    if (fs.existsSync("/proc/self/fd")) await leaves_nothing();
-    else skip("nothing of the network is left", "no /proc here");
-}
 const keep = process.env.BERTH_TEST_KEEP === "1";
-await network_end();
-if (keep) console.log(`kept: ${work}`);
-else await folders_remove();
+try {
+    await check("deploy/run brings a network up", network_start);
+    if (process.exitCode !== 1) {
+        const files = process.argv.slice(2);
+        for (const file of files.length > 0 ? files : FILES)
+            await file_run(file);
+        if (fs.existsSync("/proc/self/fd")) await leaves_nothing();
+        else skip("nothing of the network is left", "no /proc here");
+    }
+} finally {
+    await network_end();
+    if (keep) console.log(`kept: ${work}`);
+    else await folders_remove();
+}

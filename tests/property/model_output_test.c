@@ -43,8 +43,9 @@ run(const struct output_rules *rules, const uint32_t *ids, size_t count,
     buf_init(&events->content, OUT_MAX_BYTES);
     while (at < count && output_finish(output) == OUTPUT_GOING) {
         size_t most = count - at;
-        size_t size =
-            prng == NULL ? most : (size_t)prng_below(prng, most < 5 ? most : 5);
+        size_t size = prng == NULL
+                          ? most
+                          : (size_t)prng_below(prng, most < 5 ? most + 1 : 5);
 
         at += output_push(output, ids + at, size, &events->content);
     }

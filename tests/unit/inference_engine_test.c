@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 

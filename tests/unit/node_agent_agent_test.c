@@ -53,8 +53,7 @@ enum {
     SEED_CRASH,      /* one id, then the process ends */
 };
 
-/* --- the engine -------------------------------------------------------------
- */
+/* --- the engine --- */
 
 struct fake {
     int fd;
@@ -182,8 +181,7 @@ fake_engine(int argc, char **argv)
     }
 }
 
-/* --- the coordinator
- * ---------------------------------------------------------- */
+/* --- the coordinator --- */
 
 struct world {
     char folder[64];
@@ -489,8 +487,7 @@ ask(const char *command, struct json_doc *doc)
     buf_clear(&answer);
 }
 
-/* --- claims
- * --------------------------------------------------------------------- */
+/* --- claims --- */
 
 static void
 hello_tells_who_and_what(void **state)
