@@ -59,7 +59,7 @@ bool agent_was_refused(const struct agent *agent);
 bool agent_edge(enum agent_state from, enum agent_event event,
                 enum agent_state *to);
 const char *agent_state_name(enum agent_state state);
-/* The table as Markdown rows, for docs/architecture.md. */
+/* The table in Markdown, for docs/architecture.md. */
 void agent_states_print(struct buf *out);
 
 #endif

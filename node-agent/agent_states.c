@@ -66,6 +66,8 @@ agent_state_name(enum agent_state state)
 void
 agent_states_print(struct buf *out)
 {
+    buf_append_text(out, "| from | event | to | what happens |\n"
+                         "|---|---|---|---|\n");
     for (size_t i = 0; i < COUNT_OF(transitions); i++)
         buf_printf(
             out, "| %s | %s | %s | %s |\n", state_names[transitions[i].from],

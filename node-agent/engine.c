@@ -551,6 +551,8 @@ engine_edge(enum engine_state from, enum engine_event event,
 void
 engine_states_print(struct buf *out)
 {
+    buf_append_text(out, "| from | event | to | what happens |\n"
+                         "|---|---|---|---|\n");
     for (size_t i = 0; i < COUNT_OF(edges); i++)
         buf_printf(out, "| %s | %s | %s | %s |\n", state_names[edges[i].from],
                    event_names[edges[i].event], state_names[edges[i].to],

@@ -119,7 +119,7 @@ const char *engine_state_name(enum engine_state state);
 /* Where the table leads; false when there is no edge. */
 bool engine_edge(enum engine_state from, enum engine_event event,
                  enum engine_state *to);
-/* The table as Markdown rows. */
+/* The table in Markdown, for docs/architecture.md. */
 void engine_states_print(struct buf *out);
 
 #endif

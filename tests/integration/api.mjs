@@ -12,6 +12,7 @@ import {
     ask,
     assert_error,
     balance_of,
+    bin,
     books_balance,
     chat_body,
     check,
@@ -25,12 +26,11 @@ import {
     network,
     new_account,
     poll,
-    root,
     run,
 } from "./lib.mjs";
 import { all_nodes, node_in_state, node_named, nodes, only_nodes } from "./fleet.mjs";
 
-const NODE = path.join(root, "build/bin/berth-node");
+const NODE = path.join(bin, "berth-node");
 const unique = process.pid;
 const work = fs.mkdtempSync(path.join(os.tmpdir(), "berth-api."));
 process.on("exit", () => fs.rmSync(work, { recursive: true, force: true }));
@@ -277,7 +277,7 @@ await check("an account's name is its own", async () => {
         held_ucr: 0,
         maturing_ucr: 0,
     });
-    for (const name of ["", " ", "a".repeat(5000), 5, null])
+    for (const name of ["", "a".repeat(5000), 5, null])
         assert_error(await api("POST", "/api/v1/accounts", { body: { name } }), 400);
 });
 

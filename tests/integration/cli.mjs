@@ -5,17 +5,17 @@ import assert from "node:assert/strict";
 import path from "node:path";
 
 import {
+    bin,
     check,
     finish,
     model_ids,
     network,
     new_account,
     poll,
-    root,
     run,
 } from "./lib.mjs";
 
-const BERTH = path.join(root, "build/bin/berth");
+const BERTH = path.join(bin, "berth");
 const env = {
     BERTH_URL: network.url,
     BERTH_CA_FILE: network.ca_file,
@@ -155,7 +155,7 @@ await check("wrong usage ends with status 2 and one line", async () => {
 
 await check("every program says its version and its usage", async () => {
     for (const program of ["berth", "berth-node", "berth-engine", "berth-coordinator"]) {
-        const file = path.join(root, "build/bin", program);
+        const file = path.join(bin, program);
         for (const word of ["--help", "--version"]) {
             const ran = await run(file, [word]);
             assert.equal(ran.code, 0, `${program} ${word}`);

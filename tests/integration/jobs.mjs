@@ -12,6 +12,7 @@ import {
     ask,
     assert_error,
     balance_of,
+    bin,
     books_balance,
     chat_body,
     check,
@@ -27,7 +28,6 @@ import {
     poll,
     price_by_hand,
     reference,
-    root,
     run,
     sse_events,
 } from "./lib.mjs";
@@ -480,7 +480,7 @@ await check("a model that no node has is not offered and not placed", async () =
             BERTH_CA_FILE: network.ca_file,
             BERTH_API_KEY: network.key,
         };
-        const berth = path.join(root, "build/bin/berth");
+        const berth = path.join(bin, "berth");
         const added = await run(berth, ["models", "add", folder], env);
         assert.equal(added.code, 0, added.stderr);
         const entry = await must(200, "GET", `/api/v1/catalogue/${id}`);

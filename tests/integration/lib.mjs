@@ -14,6 +14,10 @@ import tls from "node:tls";
 import { fileURLToPath } from "node:url";
 
 export const root = fileURLToPath(new URL("../..", import.meta.url));
+// Another build of the programs, or another script that starts a network.
+export const bin = process.env.BERTH_BIN ?? path.join(root, "build/bin");
+export const deploy_run =
+    process.env.BERTH_TEST_RUN ?? path.join(root, "deploy/run");
 export const models_folder = path.join(root, "tests/models");
 export const model_ids = ["tiny-chat", "tiny-chat-8bit", "tiny-chat-4bit"];
 export const WAIT_S = Number(process.env.BERTH_TEST_WAIT_S ?? 60);

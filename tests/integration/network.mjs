@@ -17,11 +17,11 @@ import {
     check,
     children_of,
     command_of,
+    deploy_run,
     env_read,
     is_alive,
     log_lines,
     poll,
-    root,
     skip,
 } from "./lib.mjs";
 
@@ -63,7 +63,7 @@ async function network_end() {
 }
 
 async function folders_remove() {
-    const clean = spawn("sh", [process.env.BERTH_TEST_RUN ?? path.join(root, "deploy/run"), "clean"], {
+    const clean = spawn("sh", [deploy_run, "clean"], {
         env: environment,
         stdio: "ignore",
     });
@@ -82,7 +82,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"])
 
 async function network_start() {
     const log = fs.openSync(path.join(work, "run.log"), "a");
-    script = spawn("sh", [process.env.BERTH_TEST_RUN ?? path.join(root, "deploy/run")], {
+    script = spawn("sh", [deploy_run], {
         env: environment,
         stdio: ["ignore", log, log],
     });

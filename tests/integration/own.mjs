@@ -12,6 +12,7 @@ import path from "node:path";
 
 import {
     api,
+    bin,
     connections_close,
     env_read,
     model_ids,
@@ -19,12 +20,10 @@ import {
     must,
     network,
     poll,
-    root,
     run,
 } from "./lib.mjs";
 import { nodes } from "./fleet.mjs";
 
-const BIN = path.join(root, "build/bin");
 const START_S = 120;
 
 // A port that is free now: the coordinator comes back on the one it had.
@@ -53,7 +52,7 @@ export const cluster_folder = () =>
 
 export function begin(name, program, words) {
     const log = fs.openSync(path.join(folder, `${name}.log`), "a");
-    const child = spawn(path.join(BIN, program), words, {
+    const child = spawn(path.join(bin, program), words, {
         stdio: ["ignore", log, log],
     });
     fs.closeSync(log);
@@ -111,14 +110,14 @@ export const log_tail = (name) =>
     fs.readFileSync(path.join(folder, `${name}.log`), "utf8").slice(-2000);
 
 export const berth = (words) =>
-    run(path.join(BIN, "berth"), words, {
+    run(path.join(bin, "berth"), words, {
         BERTH_URL: network.url,
         BERTH_CA_FILE: network.ca_file,
         BERTH_API_KEY: network.key,
     });
 
 export const node_command = (name, ...words) =>
-    run(path.join(BIN, "berth-node"), [
+    run(path.join(bin, "berth-node"), [
         "--home",
         path.join(folder, name),
         ...words,

@@ -10,6 +10,7 @@ import {
     ask,
     assert_error,
     balance_of,
+    bin,
     books_balance,
     chat_body,
     check,
@@ -259,7 +260,7 @@ await check("jobs of connections that were lost with it cost nothing unsaid", as
 
 await check("a second coordinator does not take a folder that is in use", async () => {
     const dev = path.dirname(network.ca_file);
-    const second = await run(path.join(root, "build/bin/berth-coordinator"), [
+    const second = await run(path.join(bin, "berth-coordinator"), [
         "--dev",
         dev,
         "--https-port",

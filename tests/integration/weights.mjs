@@ -7,16 +7,16 @@ import os from "node:os";
 import path from "node:path";
 
 import {
+    bin,
     check,
     finish,
     in_parallel,
     models_folder,
     questions,
-    root,
     run,
 } from "./lib.mjs";
 
-const ENGINE = path.join(root, "build/bin/berth-engine");
+const ENGINE = path.join(bin, "berth-engine");
 const WEIGHTS = "model.safetensors";
 const WIDTH = 2;
 
