@@ -252,6 +252,7 @@ struct message {
 
 #define AGENT_UP "agent to coordinator"
 #define AGENT_DOWN "coordinator to agent"
+#define AGENT_BOTH "agent to coordinator and back"
 #define BOTH_DOWN "coordinator to agent to engine"
 #define BOTH_UP "engine to agent to coordinator"
 #define ENGINE_UP "engine to agent"
@@ -260,8 +261,8 @@ static const struct message messages[WIRE_TYPE_COUNT] = {
     [WIRE_HELLO] =
         MESSAGE("hello", AGENT_UP, hello_fields, struct wire_hello,
                 "First on every connection: what this machine is and offers."),
-    [WIRE_BEAT] = MESSAGE("beat", AGENT_UP, beat_fields, struct wire_beat,
-                          "Sign of life, each beat_s; carries what changed."),
+    [WIRE_BEAT] = MESSAGE("beat", AGENT_BOTH, beat_fields, struct wire_beat,
+                          "Sign of life, each beat_s; answered by one."),
     [WIRE_STATE] = MESSAGE("state", AGENT_UP, state_fields, struct wire_state,
                            "The agent lends, pauses or drains, and why."),
     [WIRE_MODELS] =

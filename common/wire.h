@@ -34,7 +34,7 @@ enum {
 };
 
 enum wire_type {
-    /* agent to coordinator */
+    /* agent to coordinator (a beat is answered by a beat) */
     WIRE_HELLO,
     WIRE_BEAT,
     WIRE_STATE,

@@ -274,8 +274,10 @@ dispatch_message(struct core *core, uint64_t link, struct node *node,
         ack(core, link, message->job_fail.job, message->job_fail.attempt);
         break;
     case WIRE_BEAT:
+        send_one(core, link, WIRE_BEAT, &(struct wire_beat){0});
+        return;
     case WIRE_JOB_STARTED:
-        return;           /* last_seen is all they change here */
+        return;           /* last_seen is all it changes here */
     case WIRE_JOB_TOKENS: /* went to the record */
     case WIRE_WELCOME:
     case WIRE_REFUSE:

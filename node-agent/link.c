@@ -276,9 +276,10 @@ connect_next(struct link *link)
     bufferevent_set_timeouts(bev, NULL, &stalled);
     link->channel = channel_new(bev, &hooks);
     if (bufferevent_socket_connect(bev, (const struct sockaddr *)&address->at,
-                                   (int)address->size) != 0)
-        return; /* the event callback says why */
-    host_link_options(bufferevent_getfd(bev), LINK_GREETING_S);
+                                   (int)address->size) == 0)
+        host_link_options(bufferevent_getfd(bev), LINK_GREETING_S);
+    else /* no callback comes then: go on with the next address */
+        channel_close(link->channel, "cannot connect");
 }
 
 static void
