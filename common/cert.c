@@ -486,6 +486,18 @@ cert_key_digest(const char *cert_pem, uint8_t digest[static SHA256_BYTES],
     return STATUS_OK;
 }
 
+enum status
+cert_first(const char *pem, struct buf *only, struct error *err)
+{
+    X509 *cert = cert_read(pem);
+
+    if (cert == NULL)
+        return cert_failed(err, STATUS_INVALID, "certificate is not readable");
+    append_cert(cert, only);
+    X509_free(cert);
+    return STATUS_OK;
+}
+
 /* Seconds from @from to @until; false when one of them makes no sense. */
 static bool
 seconds_between(const ASN1_TIME *from, const ASN1_TIME *until, int64_t *s)

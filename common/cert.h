@@ -73,6 +73,10 @@ MUST_CHECK enum status cert_node_sign(const char *ca_cert_pem,
 MUST_CHECK enum status cert_key_digest(const char *cert_pem,
                                        uint8_t digest[static SHA256_BYTES],
                                        struct error *err);
+/* The first certificate of @pem alone, written anew: whatever else a text from
+ * outside holds (a second certificate, say) is not in it. Appended. */
+MUST_CHECK enum status cert_first(const char *pem, struct buf *only,
+                                  struct error *err);
 /* Seconds until the certificate ends (negative: over) and its whole life. */
 MUST_CHECK enum status cert_life(const char *cert_pem, int64_t *left_s,
                                  int64_t *whole_s, struct error *err);

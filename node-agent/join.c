@@ -154,13 +154,18 @@ fetch_ca(const char *url, struct buf *ca, struct error *err)
     return status;
 }
 
+/* @fetched came from anybody: of all it may hold, only the one certificate that
+ * is checked here goes on to be trusted. */
 static enum status
-check_ca(const struct buf *ca, const char *digest, struct error *err)
+check_ca(const struct buf *fetched, const char *digest, struct buf *ca,
+         struct error *err)
 {
     uint8_t key_digest[SHA256_BYTES];
     char text[SHA256_HEX_BYTES];
-    enum status status = cert_key_digest(ca->data, key_digest, err);
+    enum status status = cert_first(fetched->data, ca, err);
 
+    if (status == STATUS_OK)
+        status = cert_key_digest(ca->data, key_digest, err);
     if (status != STATUS_OK)
         return status;
     cert_hex(key_digest, sizeof(key_digest), text);
@@ -347,16 +352,18 @@ talk(const struct join_request *request, const char *digest,
      struct identity *identity, struct buf *answer, struct error *err)
 {
     char url[URL_BYTES];
+    struct buf fetched;
     struct buf csr;
     struct buf body;
     enum status status;
 
+    buf_init(&fetched, ANSWER_MAX_BYTES);
     buf_init(&csr, CERT_PEM_MAX_BYTES);
     buf_init(&body, REQUEST_MAX_BYTES);
     build_url(request->url, "/ca.pem", url, sizeof(url));
-    status = fetch_ca(url, &identity->ca, err);
+    status = fetch_ca(url, &fetched, err);
     if (status == STATUS_OK)
-        status = check_ca(&identity->ca, digest, err);
+        status = check_ca(&fetched, digest, &identity->ca, err);
     if (status == STATUS_OK)
         status = cert_request_make(&csr, &identity->key, err);
     if (status == STATUS_OK) {
@@ -367,6 +374,7 @@ talk(const struct join_request *request, const char *digest,
         build_url(request->url, "/api/v1/join", url, sizeof(url));
         status = post(url, &identity->ca, &body, answer, err);
     }
+    buf_clear(&fetched);
     buf_clear(&csr);
     buf_clear(&body);
     return status;
