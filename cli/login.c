@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/url.h"
 
 #include "common/banned.h"
@@ -48,6 +49,7 @@ ask_key(struct cli *cli, char key[CLI_KEY_BYTES])
     enum status status;
 
     if (is_person) {
+        cli_interrupt_watch(); /* Ctrl-C comes back here to show again */
         hidden = shown;
         hidden.c_lflag &= ~(tcflag_t)ECHO;
         (void)fprintf(stderr, "API key: ");

@@ -15,6 +15,10 @@ make_one_line(char *text)
     for (; *text != '\0'; text++) {
         if ((unsigned char)*text < 0x20 || *text == 0x7f)
             *text = ' ';
+        else if ((unsigned char)text[0] == 0xc2 &&
+                 (unsigned char)text[1] >= 0x80 &&
+                 (unsigned char)text[1] <= 0x9f)
+            text[0] = text[1] = ' '; /* C1 controls */
     }
 }
 
@@ -62,6 +66,8 @@ error_tag(struct error *err, const char *code, const char *param)
         (void)snprintf(err->code, sizeof(err->code), "%s", code);
     if (param != NULL)
         (void)snprintf(err->param, sizeof(err->param), "%s", param);
+    make_one_line(err->code);
+    make_one_line(err->param);
     return err->status;
 }
 

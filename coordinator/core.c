@@ -560,6 +560,14 @@ core_free(struct core *core)
 
     if (core == NULL)
         return;
+    /* What came after the last turn: ends of writes, flat heap blocks. */
+    while (core->first != NULL) {
+        struct command *command = core->first;
+
+        core->first = command->next;
+        free(command->arg);
+        free(command);
+    }
     while ((job = idmap_next(&core->jobs, &at)) != NULL)
         job_free(job);
     idmap_clear(&core->jobs);

@@ -106,6 +106,7 @@ struct links {
     struct order *first, *last;
     bool quit;
     /* of the loop */
+    bool stopping; /* the core is gone */
     struct link *all;
     size_t link_count;
     uint64_t next_id;
@@ -128,7 +129,7 @@ link_close(struct link *link, const char *reason)
         at = &(*at)->next;
     *at = link->next;
     links->link_count--;
-    if (link->node[0] != '\0')
+    if (link->node[0] != '\0' && !links->stopping)
         core_link_down(links->core, link->id, link->node, reason);
     log_info("link.closed", "link=%" PRIu64 " node=%s reason=%s", link->id,
              link->node, log_quote(reason, quoted, sizeof(quoted)));
@@ -734,6 +735,7 @@ leftovers_drop(struct links *links)
     struct live *live;
     size_t at = 0;
 
+    links->stopping = true;
     orders_run(links);
     while (links->all != NULL)
         link_close(links->all, "the coordinator stops");

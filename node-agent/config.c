@@ -16,10 +16,10 @@ const struct conf_key agent_config_keys[] = {
              .meaning = "most memory the engines may hold together; 0: the "
                         "machine's own limit"),
     CONF_KEY(struct agent_config, threads, CONF_U64, .fallback = "0",
-             .max = 1024, .unit = "threads",
+             .max = 256, .unit = "threads",
              .meaning = "compute threads of an engine; 0: one per core"),
     CONF_KEY(struct agent_config, slots, CONF_U64, .fallback = "4", .min = 1,
-             .max = 256, .unit = "jobs",
+             .max = 64, .unit = "jobs",
              .meaning = "jobs that an engine runs at once"),
     CONF_KEY(struct agent_config, engine, CONF_TEXT, .fallback = "",
              .meaning = "path of the engine program; empty: berth-engine "

@@ -264,6 +264,8 @@ connect_next(struct link *link)
     struct bufferevent *bev;
     struct ssl_st *ssl;
 
+    /* Each address has the whole time: one may swallow every packet. */
+    set_timer(link->timer, INT64_C(1000) * LINK_GREETING_S);
     if (cert_tls_session(link->context, link->host, &ssl, &err) != STATUS_OK) {
         lose(link, err.text);
         return;
@@ -379,6 +381,8 @@ on_timer(evutil_socket_t fd, short what, void *arg)
     (void)what;
     if (link->state == LINK_RESTING)
         try_now(link);
+    else if (link->channel != NULL)
+        on_close(link, "the coordinator did not answer in time");
     else
         lose(link, "the coordinator did not answer in time");
 }
