@@ -1,14 +1,13 @@
 /* template_eval.c - expressions of chat templates, evaluated. */
 #include "model/template_run.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/banned.h"
 
-enum { MESSAGE_BYTES = 384, STEP_BYTES = 64, REPEAT_MAX = 1 << 20 };
+enum { MESSAGE_BYTES = 384 };
 
 /* --- the run --------------------------------------------------------------*/
 
@@ -82,7 +81,7 @@ run_take(struct run *run, uint32_t line, struct buf *buf, struct value *value)
         status = run_fail(run, line, "a text is larger than %d bytes",
                           TEMPLATE_VALUE_TEXT_MAX);
     else
-        status = run_charge(run, line, buf->size / STEP_BYTES);
+        status = run_charge(run, line, buf->size / RUN_STEP_BYTES);
     if (status == STATUS_OK)
         *value = value_text(text_take(&run->arena, buf));
     buf_clear(buf);
@@ -135,6 +134,15 @@ argument_integer(const struct arguments *arguments, size_t place,
 
     return value != NULL && value->kind == VALUE_INTEGER ? value->integer
                                                          : fallback;
+}
+
+struct text
+argument_text(const struct arguments *arguments, size_t place, const char *name,
+              struct text fallback)
+{
+    const struct value *value = argument(arguments, place, name);
+
+    return value != NULL && value->kind == VALUE_TEXT ? value->text : fallback;
 }
 
 bool
@@ -231,7 +239,7 @@ run_item(struct run *run, uint32_t line, const struct value *object,
         found = map_find(object->map, key);
         if (found != NULL)
             *value = *found;
-        return run_charge(run, line, object->map->count / STEP_BYTES);
+        return run_charge(run, line, object->map->count / RUN_STEP_BYTES);
     case VALUE_LIST:
         if (key->kind == VALUE_INTEGER &&
             resolve_index(key->integer, object->list->count, &at))
@@ -244,7 +252,7 @@ run_item(struct run *run, uint32_t line, const struct value *object,
             *value = value_text((struct text){object->text.data + at,
                                               text_step(object->text, at)});
         }
-        return run_charge(run, line, object->text.size / STEP_BYTES);
+        return run_charge(run, line, object->text.size / RUN_STEP_BYTES);
     case VALUE_LOOP:
         *value = loop_attribute(object->loop, name);
         return STATUS_OK;
@@ -316,14 +324,14 @@ run_contains(struct run *run, uint32_t line, const struct value *container,
     *contains = false;
     if (container->kind == VALUE_TEXT && item->kind == VALUE_TEXT) {
         *contains = text_find(container->text, item->text, 0) != SIZE_MAX;
-        return run_charge(run, line, container->text.size / STEP_BYTES);
+        return run_charge(run, line, container->text.size / RUN_STEP_BYTES);
     }
     if (container->kind == VALUE_TEXT)
         return run_fail(run, line, "%s cannot be in a string",
                         value_kind_name(item));
     if (container->kind == VALUE_MAP) {
         *contains = map_find(container->map, item) != NULL;
-        return run_charge(run, line, container->map->count / STEP_BYTES);
+        return run_charge(run, line, container->map->count / RUN_STEP_BYTES);
     }
     status = run_items(run, line, container, &items);
     for (size_t i = 0; status == STATUS_OK && !*contains && i < items->count;
@@ -332,376 +340,6 @@ run_contains(struct run *run, uint32_t line, const struct value *container,
         status = run_charge(run, line, 1);
     }
     return status;
-}
-
-/* --- arithmetic -----------------------------------------------------------*/
-
-static enum status
-refuse_operands(struct run *run, const struct node *node, const struct value *a,
-                const struct value *b)
-{
-    const struct value *undefined = a->kind == VALUE_UNDEFINED   ? a
-                                    : b->kind == VALUE_UNDEFINED ? b
-                                                                 : NULL;
-
-    if (undefined != NULL)
-        return run_fail(run, node->line, "%.*s is undefined",
-                        (int)(undefined->text.size % 60), undefined->text.data);
-    return run_fail(run, node->line, "the operator does not take %s and %s",
-                    value_kind_name(a), value_kind_name(b));
-}
-
-static enum status
-join_texts(struct run *run, uint32_t line, struct text a, struct text b,
-           struct value *value)
-{
-    char *joined = NULL;
-
-    if (a.size + b.size > TEMPLATE_VALUE_TEXT_MAX)
-        return run_fail(run, line, "a text is larger than %d bytes",
-                        TEMPLATE_VALUE_TEXT_MAX);
-    joined = arena_alloc(&run->arena, a.size + b.size + 1);
-    memcpy(joined, a.data, a.size);
-    memcpy(joined + a.size, b.data, b.size);
-    *value = value_text((struct text){joined, a.size + b.size});
-    return run_charge(run, line, (a.size + b.size) / STEP_BYTES);
-}
-
-static enum status
-join_lists(struct run *run, uint32_t line, const struct list *a,
-           const struct list *b, struct value *value)
-{
-    struct list *joined = list_new(&run->arena);
-
-    if (a->count + b->count > TEMPLATE_LIST_MAX)
-        return run_fail(run, line, "more than %d items", TEMPLATE_LIST_MAX);
-    for (size_t i = 0; i < a->count; i++)
-        list_add(&run->arena, joined, a->items[i]);
-    for (size_t i = 0; i < b->count; i++)
-        list_add(&run->arena, joined, b->items[i]);
-    *value = value_list(joined);
-    return run_charge(run, line, joined->count);
-}
-
-static enum status
-repeat_text(struct run *run, uint32_t line, struct text text, int64_t count,
-            struct value *value)
-{
-    struct buf buf;
-
-    if (count > REPEAT_MAX)
-        return run_fail(run, line, "a text repeated more than %d times",
-                        REPEAT_MAX);
-    run_buf(&buf);
-    for (int64_t i = 0; i < count && !buf.overflowed; i++)
-        buf_append(&buf, text.data, text.size);
-    return run_take(run, line, &buf, value);
-}
-
-/* Floor division and its remainder, which has the sign of the divisor. */
-static int64_t
-floor_modulo(int64_t a, int64_t b)
-{
-    int64_t rest = b == -1 ? 0 : a % b;
-
-    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
-
-static bool
-fits_integer(double real)
-{
-    return real > -9.2e18 && real < 9.2e18;
-}
-
-/* Results that leave 64 bits are refused: the estimate in double tells. */
-static enum status
-compute_integers(struct run *run, const struct node *node, int64_t a, int64_t b,
-                 struct value *value)
-{
-    double x = (double)a;
-    double y = (double)b;
-    double estimate = 0;
-
-    if (node->op == OP_DIVIDE || node->op == OP_DIVIDE_FLOOR ||
-        node->op == OP_MODULO) {
-        if (b == 0)
-            return run_fail(run, node->line, "division by zero");
-    }
-    if (node->op == OP_DIVIDE) {
-        *value = value_real(x / y);
-        return STATUS_OK;
-    }
-    if (node->op == OP_POWER) {
-        estimate = pow(x, y);
-        if (b < 0 || fabs(estimate) > 9e15)
-            *value = value_real(estimate);
-        else
-            *value = value_integer((int64_t)estimate);
-        return STATUS_OK;
-    }
-    estimate = node->op == OP_ADD        ? x + y
-               : node->op == OP_SUBTRACT ? x - y
-               : node->op == OP_MULTIPLY ? x * y
-                                         : x / y;
-    if (!fits_integer(estimate))
-        return run_fail(run, node->line, "an integer is too large");
-    *value = value_integer(node->op == OP_ADD        ? a + b
-                           : node->op == OP_SUBTRACT ? a - b
-                           : node->op == OP_MULTIPLY ? a * b
-                           : node->op == OP_DIVIDE_FLOOR
-                               ? (a - floor_modulo(a, b)) / b
-                               : floor_modulo(a, b));
-    return STATUS_OK;
-}
-
-static enum status
-compute_reals(struct run *run, const struct node *node, double a, double b,
-              struct value *value)
-{
-    bool divides = node->op == OP_DIVIDE || node->op == OP_DIVIDE_FLOOR ||
-                   node->op == OP_MODULO;
-
-    if (divides && b == 0)
-        return run_fail(run, node->line, "division by zero");
-    *value = value_real(node->op == OP_ADD            ? a + b
-                        : node->op == OP_SUBTRACT     ? a - b
-                        : node->op == OP_MULTIPLY     ? a * b
-                        : node->op == OP_DIVIDE       ? a / b
-                        : node->op == OP_DIVIDE_FLOOR ? floor(a / b)
-                        : node->op == OP_MODULO       ? a - floor(a / b) * b
-                                                      : pow(a, b));
-    return STATUS_OK;
-}
-
-static int64_t
-as_integer(const struct value *value)
-{
-    return value->kind == VALUE_BOOL ? value->boolean : value->integer;
-}
-
-static enum status
-eval_binary(struct run *run, const struct node *node, struct value *value)
-{
-    struct value a;
-    struct value b;
-    enum status status = run_eval(run, node->left, &a);
-
-    if (status == STATUS_OK)
-        status = run_eval(run, node->right, &b);
-    if (status != STATUS_OK)
-        return status;
-    if (node->op == OP_CONCAT) {
-        struct text left;
-        struct text right;
-
-        status = run_text(run, node->line, &a, &left);
-        if (status == STATUS_OK)
-            status = run_text(run, node->line, &b, &right);
-        return status == STATUS_OK
-                   ? join_texts(run, node->line, left, right, value)
-                   : status;
-    }
-    if (value_is_number(&a) && value_is_number(&b)) {
-        if (a.kind == VALUE_REAL || b.kind == VALUE_REAL)
-            return compute_reals(run, node, value_as_real(&a),
-                                 value_as_real(&b), value);
-        return compute_integers(run, node, as_integer(&a), as_integer(&b),
-                                value);
-    }
-    if (node->op == OP_ADD && a.kind == VALUE_TEXT && b.kind == VALUE_TEXT)
-        return join_texts(run, node->line, a.text, b.text, value);
-    if (node->op == OP_ADD && a.kind == VALUE_LIST && b.kind == VALUE_LIST)
-        return join_lists(run, node->line, a.list, b.list, value);
-    if (node->op == OP_MULTIPLY && a.kind == VALUE_TEXT &&
-        b.kind == VALUE_INTEGER)
-        return repeat_text(run, node->line, a.text, b.integer, value);
-    return refuse_operands(run, node, &a, &b);
-}
-
-static enum status
-compare(struct run *run, const struct node *node, const struct value *a,
-        const struct value *b, bool *holds)
-{
-    enum status status = STATUS_OK;
-    int order = 0;
-
-    if (node->op == OP_EQUAL || node->op == OP_NOT_EQUAL) {
-        *holds = value_equal(a, b) == (node->op == OP_EQUAL);
-        return STATUS_OK;
-    }
-    if (node->op == OP_IN || node->op == OP_NOT_IN) {
-        status = run_contains(run, node->line, b, a, holds);
-        *holds = *holds == (node->op == OP_IN);
-        return status;
-    }
-    if (!value_compare(a, b, &order))
-        return refuse_operands(run, node, a, b);
-    *holds = node->op == OP_LESS         ? order < 0
-             : node->op == OP_LESS_EQUAL ? order <= 0
-             : node->op == OP_GREATER    ? order > 0
-                                         : order >= 0;
-    return STATUS_OK;
-}
-
-/* "a < b < c" holds when each comparison does. */
-static enum status
-eval_compare(struct run *run, const struct node *node, struct value *value)
-{
-    struct value left;
-    bool holds = true;
-    enum status status = run_eval(run, node->left, &left);
-    const struct node *part = node->first;
-
-    for (; status == STATUS_OK && holds && part != NULL; part = part->next) {
-        struct value right;
-
-        status = run_eval(run, part->right, &right);
-        if (status == STATUS_OK)
-            status = compare(run, part, &left, &right, &holds);
-        left = right;
-    }
-    *value = value_bool(holds);
-    return status;
-}
-
-/* --- slices ---------------------------------------------------------------*/
-
-struct slice {
-    int64_t start;
-    int64_t step;
-    size_t count; /* of items it takes */
-};
-
-static enum status
-eval_bound(struct run *run, const struct node *node, int64_t *bound,
-           bool *given)
-{
-    struct value value;
-    enum status status = STATUS_OK;
-
-    *given = false;
-    if (node == NULL)
-        return STATUS_OK;
-    status = run_eval(run, node, &value);
-    if (status != STATUS_OK || value.kind == VALUE_NONE)
-        return status;
-    if (value.kind != VALUE_INTEGER)
-        return run_fail(run, node->line, "a slice needs whole numbers");
-    *bound = value.integer;
-    *given = true;
-    return STATUS_OK;
-}
-
-/* A bound within low..high, negative ones counted from the end. */
-static int64_t
-clamp_bound(int64_t bound, int64_t count, int64_t low, int64_t high)
-{
-    if (bound < 0)
-        bound = bound < -count ? -1 - count : bound + count;
-    return bound < low ? low : bound > high ? high : bound;
-}
-
-static enum status
-eval_slice_bounds(struct run *run, const struct node *node, size_t size,
-                  struct slice *slice)
-{
-    int64_t count = (int64_t)size;
-    int64_t stop = 0;
-    bool has_start = false;
-    bool has_stop = false;
-    bool has_step = false;
-    int64_t low = 0;
-    int64_t high = count;
-    enum status status =
-        eval_bound(run, node->right, &slice->start, &has_start);
-
-    if (status == STATUS_OK)
-        status = eval_bound(run, node->test, &stop, &has_stop);
-    if (status == STATUS_OK)
-        status = eval_bound(run, node->third, &slice->step, &has_step);
-    if (status != STATUS_OK)
-        return status;
-    if (!has_step)
-        slice->step = 1;
-    if (slice->step == 0 || slice->step > TEMPLATE_VALUE_TEXT_MAX ||
-        slice->step < -TEMPLATE_VALUE_TEXT_MAX)
-        return run_fail(run, node->line, "a slice's step is out of range");
-    if (slice->step < 0) {
-        low = -1;
-        high = count - 1;
-    }
-    slice->start = has_start ? clamp_bound(slice->start, count, low, high)
-                   : slice->step > 0 ? low
-                                     : high;
-    stop = has_stop          ? clamp_bound(stop, count, low, high)
-           : slice->step > 0 ? high
-                             : low;
-    slice->count = 0;
-    if (slice->step > 0 && stop > slice->start)
-        slice->count = (size_t)((stop - slice->start - 1) / slice->step + 1);
-    if (slice->step < 0 && stop < slice->start)
-        slice->count = (size_t)((slice->start - stop - 1) / -slice->step + 1);
-    return STATUS_OK;
-}
-
-/* Characters by their offsets, so that any step is one lookup each. */
-static enum status
-slice_text(struct run *run, const struct node *node, struct text text,
-           const struct slice *slice, struct value *value)
-{
-    struct list *characters = NULL;
-    struct buf buf;
-    enum status status = STATUS_OK;
-
-    if (slice->step == 1) {
-        size_t begin = text_offset(text, (size_t)slice->start);
-        struct text rest = {text.data + begin, text.size - begin};
-
-        rest.size = text_offset(rest, slice->count);
-        *value = value_text(rest);
-        return run_charge(run, node->line, text.size / STEP_BYTES);
-    }
-    status = split_characters(run, node->line, text, &characters);
-    if (status != STATUS_OK)
-        return status;
-    run_buf(&buf);
-    for (size_t i = 0; i < slice->count; i++) {
-        int64_t at = slice->start + (int64_t)i * slice->step;
-
-        buf_append(&buf, characters->items[at].text.data,
-                   characters->items[at].text.size);
-    }
-    return run_take(run, node->line, &buf, value);
-}
-
-static enum status
-eval_slice(struct run *run, const struct node *node, struct value *value)
-{
-    struct value object;
-    struct slice slice = {0};
-    enum status status = run_eval(run, node->left, &object);
-    struct list *taken = NULL;
-
-    if (status != STATUS_OK)
-        return status;
-    if (object.kind != VALUE_LIST && object.kind != VALUE_TEXT)
-        return run_fail(run, node->line, "%s cannot be sliced",
-                        value_kind_name(&object));
-    status =
-        eval_slice_bounds(run, node,
-                          object.kind == VALUE_LIST ? object.list->count
-                                                    : text_length(object.text),
-                          &slice);
-    if (status != STATUS_OK)
-        return status;
-    if (object.kind == VALUE_TEXT)
-        return slice_text(run, node, object.text, &slice, value);
-    taken = list_new(&run->arena);
-    for (size_t i = 0; i < slice.count; i++)
-        list_add(&run->arena, taken,
-                 object.list->items[slice.start + (int64_t)i * slice.step]);
-    *value = value_list(taken);
-    return run_charge(run, node->line, slice.count);
 }
 
 /* --- calls ----------------------------------------------------------------*/
@@ -788,6 +426,7 @@ eval_list(struct run *run, const struct node *node, struct value *value)
     enum status status = STATUS_OK;
     const struct node *item = node->first;
 
+    list->is_tuple = node->negated;
     for (; item != NULL && status == STATUS_OK; item = item->next) {
         struct value evaluated;
 
@@ -814,7 +453,7 @@ eval_map(struct run *run, const struct node *node, struct value *value)
         if (status == STATUS_OK)
             status = run_eval(run, key->next, &member);
         if (status == STATUS_OK)
-            status = run_charge(run, node->line, map->count / STEP_BYTES);
+            status = run_charge(run, node->line, map->count / RUN_STEP_BYTES);
         if (status == STATUS_OK)
             map_set(&run->arena, map, name, member);
     }
@@ -875,8 +514,8 @@ eval_sign(struct run *run, const struct node *node, struct value *value)
         return STATUS_OK;
     if (value->kind == VALUE_REAL)
         *value = value_real(-value->real);
-    else if (as_integer(value) != INT64_MIN)
-        *value = value_integer(-as_integer(value));
+    else if (value_as_integer(value) != INT64_MIN)
+        *value = value_integer(-value_as_integer(value));
     return STATUS_OK;
 }
 
@@ -901,9 +540,9 @@ eval_node(struct run *run, const struct node *node, struct value *value)
     case NODE_PLUS:
         return eval_sign(run, node, value);
     case NODE_BINARY:
-        return eval_binary(run, node, value);
+        return run_binary(run, node, value);
     case NODE_COMPARE:
-        return eval_compare(run, node, value);
+        return run_compare(run, node, value);
     case NODE_NOT:
     case NODE_AND:
     case NODE_OR:
@@ -913,7 +552,7 @@ eval_node(struct run *run, const struct node *node, struct value *value)
     case NODE_SUBSCRIPT:
         return eval_item(run, node, value);
     case NODE_SLICE:
-        return eval_slice(run, node, value);
+        return run_slice(run, node, value);
     case NODE_CALL:
         return eval_call(run, node, value);
     case NODE_FILTER:

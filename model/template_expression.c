@@ -1,17 +1,14 @@
-/* template_expression.c - expressions of chat templates, parsed by descent.
+/* template_expression.c - values of chat templates and what follows them,
+ * parsed by descent.
  *
- * Precedence is Jinja2's: if, or, and, not, comparisons, + -, ~, * / // %, **,
- * signs, then what follows a value.  Nesting and the depth of a tree are
- * bounded, so that neither parsing nor evaluating can run out of stack. */
+ * Nesting and the depth of a tree are bounded, so that neither parsing nor
+ * evaluating can run out of stack. */
 #include "model/template_parser.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/banned.h"
-
-static enum status parse_unary(struct parser *parser, bool with_filters,
-                               struct node **node);
 
 /* --- tokens ---------------------------------------------------------------*/
 
@@ -22,9 +19,9 @@ parser_step(struct parser *parser)
     return lexer_next(&parser->lexer, &parser->ahead);
 }
 
-static bool
-token_is(const struct template_token *token, enum token_kind kind,
-         const char *text)
+bool
+parser_token_is(const struct template_token *token, enum token_kind kind,
+                const char *text)
 {
     return token->kind == kind && (text == NULL || text_is(token->text, text));
 }
@@ -32,17 +29,17 @@ token_is(const struct template_token *token, enum token_kind kind,
 bool
 parser_at(const struct parser *parser, enum token_kind kind, const char *text)
 {
-    return token_is(&parser->now, kind, text);
+    return parser_token_is(&parser->now, kind, text);
 }
 
-static bool
-at_operator(const struct parser *parser, const char *text)
+bool
+parser_at_operator(const struct parser *parser, const char *text)
 {
     return parser_at(parser, TOKEN_OPERATOR, text);
 }
 
-static bool
-at_name(const struct parser *parser, const char *text)
+bool
+parser_at_name(const struct parser *parser, const char *text)
 {
     return parser_at(parser, TOKEN_NAME, text);
 }
@@ -80,7 +77,7 @@ parser_expect(struct parser *parser, enum token_kind kind, const char *text)
 static enum status
 accept(struct parser *parser, const char *text, bool *accepted)
 {
-    *accepted = at_operator(parser, text);
+    *accepted = parser_at_operator(parser, text);
     return *accepted ? parser_step(parser) : STATUS_OK;
 }
 
@@ -105,9 +102,8 @@ parser_node(struct parser *parser, enum node_kind kind)
     return node;
 }
 
-/* Account for the depth of a part of @node. */
-static enum status
-deepen(struct parser *parser, struct node *node, const struct node *part)
+enum status
+parser_deepen(struct parser *parser, struct node *node, const struct node *part)
 {
     if (part != NULL && part->depth + 1 > node->depth)
         node->depth = part->depth + 1;
@@ -127,14 +123,14 @@ parse_items(struct parser *parser, const char *end, struct node *node)
     struct node **tail = &node->first;
     enum status status = STATUS_OK;
 
-    while (!at_operator(parser, end)) {
+    while (!parser_at_operator(parser, end)) {
         status = parser_expression(parser, false, tail);
         if (status == STATUS_OK)
-            status = deepen(parser, node, *tail);
+            status = parser_deepen(parser, node, *tail);
         if (status != STATUS_OK)
             return status;
         tail = &(*tail)->next;
-        if (at_operator(parser, end))
+        if (parser_at_operator(parser, end))
             break;
         status = parser_expect(parser, TOKEN_OPERATOR, ",");
         if (status != STATUS_OK)
@@ -160,10 +156,10 @@ parse_map(struct parser *parser, struct node **node)
     struct node **tail = &map->first;
     enum status status = parser_step(parser);
 
-    while (status == STATUS_OK && !at_operator(parser, "}")) {
+    while (status == STATUS_OK && !parser_at_operator(parser, "}")) {
         status = parser_expression(parser, false, tail);
         if (status == STATUS_OK)
-            status = deepen(parser, map, *tail);
+            status = parser_deepen(parser, map, *tail);
         if (status == STATUS_OK)
             status = parser_expect(parser, TOKEN_OPERATOR, ":");
         if (status != STATUS_OK)
@@ -171,11 +167,11 @@ parse_map(struct parser *parser, struct node **node)
         tail = &(*tail)->next;
         status = parser_expression(parser, false, tail);
         if (status == STATUS_OK)
-            status = deepen(parser, map, *tail);
+            status = parser_deepen(parser, map, *tail);
         if (status != STATUS_OK)
             return status;
         tail = &(*tail)->next;
-        if (!at_operator(parser, "}"))
+        if (!parser_at_operator(parser, "}"))
             status = parser_expect(parser, TOKEN_OPERATOR, ",");
     }
     *node = map;
@@ -188,8 +184,9 @@ parse_group(struct parser *parser, struct node **node)
 {
     enum status status = parser_step(parser);
 
-    if (status == STATUS_OK && at_operator(parser, ")")) {
+    if (status == STATUS_OK && parser_at_operator(parser, ")")) {
         *node = parser_node(parser, NODE_LIST);
+        (*node)->negated = true;
         return parser_step(parser);
     }
     if (status == STATUS_OK)
@@ -241,8 +238,8 @@ parse_text(struct parser *parser, struct node **node)
     return status;
 }
 
-static enum status
-parse_primary(struct parser *parser, struct node **node)
+enum status
+parser_primary(struct parser *parser, struct node **node)
 {
     const struct template_token *now = &parser->now;
     enum status status = parser_enter(parser);
@@ -259,11 +256,11 @@ parse_primary(struct parser *parser, struct node **node)
                                ? value_real(now->real)
                                : value_integer(now->integer);
         status = parser_step(parser);
-    } else if (at_operator(parser, "(")) {
+    } else if (parser_at_operator(parser, "(")) {
         status = parse_group(parser, node);
-    } else if (at_operator(parser, "[")) {
+    } else if (parser_at_operator(parser, "[")) {
         status = parse_list(parser, node);
-    } else if (at_operator(parser, "{")) {
+    } else if (parser_at_operator(parser, "{")) {
         status = parse_map(parser, node);
     } else {
         status = parser_refuse(parser, "a value");
@@ -281,9 +278,9 @@ parse_arguments(struct parser *parser, struct node *node)
     struct node **tail = &node->first;
     enum status status = parser_step(parser);
 
-    while (status == STATUS_OK && !at_operator(parser, ")")) {
+    while (status == STATUS_OK && !parser_at_operator(parser, ")")) {
         if (parser->now.kind == TOKEN_NAME &&
-            token_is(&parser->ahead, TOKEN_OPERATOR, "=")) {
+            parser_token_is(&parser->ahead, TOKEN_OPERATOR, "=")) {
             *tail = parser_node(parser, NODE_KEYWORD);
             (*tail)->name = parser->now.text;
             status = parser_step(parser);
@@ -292,16 +289,16 @@ parse_arguments(struct parser *parser, struct node *node)
             if (status == STATUS_OK)
                 status = parser_expression(parser, false, &(*tail)->left);
             if (status == STATUS_OK)
-                status = deepen(parser, *tail, (*tail)->left);
+                status = parser_deepen(parser, *tail, (*tail)->left);
         } else {
             status = parser_expression(parser, false, tail);
         }
         if (status == STATUS_OK)
-            status = deepen(parser, node, *tail);
+            status = parser_deepen(parser, node, *tail);
         if (status != STATUS_OK)
             return status;
         tail = &(*tail)->next;
-        if (!at_operator(parser, ")"))
+        if (!parser_at_operator(parser, ")"))
             status = parser_expect(parser, TOKEN_OPERATOR, ",");
     }
     return status == STATUS_OK ? parser_step(parser) : status;
@@ -313,10 +310,10 @@ parse_bound(struct parser *parser, struct node *slice, struct node **bound)
 {
     enum status status = STATUS_OK;
 
-    if (at_operator(parser, ":") || at_operator(parser, "]"))
+    if (parser_at_operator(parser, ":") || parser_at_operator(parser, "]"))
         return STATUS_OK;
     status = parser_expression(parser, false, bound);
-    return status == STATUS_OK ? deepen(parser, slice, *bound) : status;
+    return status == STATUS_OK ? parser_deepen(parser, slice, *bound) : status;
 }
 
 /* "[x]", "[a:b]" or "[a:b:c]" after @left. */
@@ -368,19 +365,19 @@ parse_attribute(struct parser *parser, struct node *left, struct node **node)
     return parser_expect(parser, TOKEN_NAME, NULL);
 }
 
-static enum status
-parse_postfix(struct parser *parser, struct node **node)
+enum status
+parser_postfix(struct parser *parser, struct node **node)
 {
     enum status status = STATUS_OK;
 
     while (status == STATUS_OK) {
         struct node *left = *node;
 
-        if (at_operator(parser, ".")) {
+        if (parser_at_operator(parser, ".")) {
             status = parse_attribute(parser, left, node);
-        } else if (at_operator(parser, "[")) {
+        } else if (parser_at_operator(parser, "[")) {
             status = parse_subscript(parser, left, node);
-        } else if (at_operator(parser, "(")) {
+        } else if (parser_at_operator(parser, "(")) {
             *node = parser_node(parser, NODE_CALL);
             (*node)->left = left;
             status = parse_arguments(parser, *node);
@@ -388,7 +385,7 @@ parse_postfix(struct parser *parser, struct node **node)
             break;
         }
         if (status == STATUS_OK)
-            status = deepen(parser, *node, left);
+            status = parser_deepen(parser, *node, left);
     }
     return status;
 }
@@ -409,10 +406,10 @@ parse_filter(struct parser *parser, struct node *base, struct node **node)
                              "filter %.*s is not known",
                              (int)(filter->name.size % 40), filter->name.data);
     status = parser_step(parser);
-    if (status == STATUS_OK && at_operator(parser, "("))
+    if (status == STATUS_OK && parser_at_operator(parser, "("))
         status = parse_arguments(parser, filter);
     if (status == STATUS_OK)
-        status = deepen(parser, filter, base);
+        status = parser_deepen(parser, filter, base);
     *node = filter;
     return status;
 }
@@ -423,16 +420,18 @@ at_test_argument(const struct parser *parser)
 {
     switch (parser->now.kind) {
     case TOKEN_NAME:
-        return !at_name(parser, "else") && !at_name(parser, "or") &&
-               !at_name(parser, "and") && !at_name(parser, "if") &&
-               !at_name(parser, "is") && !at_name(parser, "in") &&
-               !at_name(parser, "not");
+        return !parser_at_name(parser, "else") &&
+               !parser_at_name(parser, "or") &&
+               !parser_at_name(parser, "and") &&
+               !parser_at_name(parser, "if") && !parser_at_name(parser, "is") &&
+               !parser_at_name(parser, "in") && !parser_at_name(parser, "not");
     case TOKEN_TEXT:
     case TOKEN_INTEGER:
     case TOKEN_REAL:
         return true;
     case TOKEN_OPERATOR:
-        return at_operator(parser, "[") || at_operator(parser, "{");
+        return parser_at_operator(parser, "[") ||
+               parser_at_operator(parser, "{");
     case TOKEN_END:
     case TOKEN_DATA:
     case TOKEN_OPEN_BLOCK:
@@ -452,7 +451,7 @@ parse_test(struct parser *parser, struct node *base, struct node **node)
 
     *node = test;
     test->left = base;
-    if (status == STATUS_OK && at_name(parser, "not")) {
+    if (status == STATUS_OK && parser_at_name(parser, "not")) {
         test->negated = true;
         status = parser_step(parser);
     }
@@ -462,16 +461,16 @@ parse_test(struct parser *parser, struct node *base, struct node **node)
     if (parser->now.kind != TOKEN_NAME || !template_test_is_known(test->name))
         return parser_refuse(parser, "a known test");
     status = parser_step(parser);
-    if (status == STATUS_OK && at_operator(parser, "(")) {
+    if (status == STATUS_OK && parser_at_operator(parser, "(")) {
         status = parse_arguments(parser, test);
     } else if (status == STATUS_OK && at_test_argument(parser)) {
-        status = parse_primary(parser, &test->first);
+        status = parser_primary(parser, &test->first);
         if (status == STATUS_OK)
-            status = parse_postfix(parser, &test->first);
+            status = parser_postfix(parser, &test->first);
         if (status == STATUS_OK)
-            status = deepen(parser, test, test->first);
+            status = parser_deepen(parser, test, test->first);
     }
-    return status == STATUS_OK ? deepen(parser, test, base) : status;
+    return status == STATUS_OK ? parser_deepen(parser, test, base) : status;
 }
 
 enum status
@@ -481,7 +480,8 @@ parser_filters(struct parser *parser, struct node *base, bool first_bare,
     enum status status = STATUS_OK;
 
     *node = base;
-    while (status == STATUS_OK && (first_bare || at_operator(parser, "|"))) {
+    while (status == STATUS_OK &&
+           (first_bare || parser_at_operator(parser, "|"))) {
         if (!first_bare)
             status = parser_step(parser);
         if (status == STATUS_OK)
@@ -492,278 +492,23 @@ parser_filters(struct parser *parser, struct node *base, bool first_bare,
 }
 
 /* Filters, tests and calls of their results. */
-static enum status
-parse_filtered(struct parser *parser, struct node **node)
+enum status
+parser_filtered(struct parser *parser, struct node **node)
 {
     enum status status = STATUS_OK;
 
     for (;;) {
         struct node *base = *node;
 
-        if (at_operator(parser, "|"))
+        if (parser_at_operator(parser, "|"))
             status = parser_filters(parser, base, false, node);
-        else if (at_name(parser, "is"))
+        else if (parser_at_name(parser, "is"))
             status = parse_test(parser, base, node);
         else
             return STATUS_OK;
         if (status != STATUS_OK)
             return status;
     }
-}
-
-/* --- operators ------------------------------------------------------------*/
-
-static enum status
-parse_unary(struct parser *parser, bool with_filters, struct node **node)
-{
-    enum status status = parser_enter(parser);
-
-    if (status != STATUS_OK)
-        return status;
-    if (at_operator(parser, "-") || at_operator(parser, "+")) {
-        struct node *sign = parser_node(
-            parser, at_operator(parser, "-") ? NODE_MINUS : NODE_PLUS);
-
-        status = parser_step(parser);
-        if (status == STATUS_OK)
-            status = parse_unary(parser, false, &sign->left);
-        if (status == STATUS_OK)
-            status = deepen(parser, sign, sign->left);
-        *node = sign;
-    } else {
-        status = parse_primary(parser, node);
-    }
-    if (status == STATUS_OK)
-        status = parse_postfix(parser, node);
-    if (status == STATUS_OK && with_filters)
-        status = parse_filtered(parser, node);
-    parser->nesting--;
-    return status;
-}
-
-/* Binary operators by level, the weakest first. */
-static const struct {
-    const char *text;
-    enum op op;
-    unsigned level;
-} operators[] = {
-    {"+", OP_ADD, 1},      {"-", OP_SUBTRACT, 1}, {"~", OP_CONCAT, 2},
-    {"*", OP_MULTIPLY, 3}, {"/", OP_DIVIDE, 3},   {"//", OP_DIVIDE_FLOOR, 3},
-    {"%", OP_MODULO, 3},   {"**", OP_POWER, 4},
-};
-
-enum { LEVEL_UNARY = 5 };
-
-static bool
-at_level(const struct parser *parser, unsigned level, enum op *op)
-{
-    for (size_t i = 0; i < COUNT_OF(operators); i++) {
-        if (operators[i].level == level &&
-            at_operator(parser, operators[i].text)) {
-            *op = operators[i].op;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Recursion is bounded by the number of levels. */
-static enum status
-parse_binary(struct parser *parser, unsigned level, struct node **node)
-{
-    enum op op = OP_ADD;
-    enum status status = STATUS_OK;
-
-    if (level == LEVEL_UNARY)
-        return parse_unary(parser, true, node);
-    status = parse_binary(parser, level + 1, node);
-    while (status == STATUS_OK && at_level(parser, level, &op)) {
-        struct node *binary = parser_node(parser, NODE_BINARY);
-
-        binary->op = op;
-        binary->left = *node;
-        status = parser_step(parser);
-        if (status == STATUS_OK)
-            status = parse_binary(parser, level + 1, &binary->right);
-        if (status == STATUS_OK)
-            status = deepen(parser, binary, binary->left);
-        if (status == STATUS_OK)
-            status = deepen(parser, binary, binary->right);
-        *node = binary;
-    }
-    return status;
-}
-
-/* A comparison at the parser?  @words tokens make it. */
-static bool
-at_comparison(const struct parser *parser, enum op *op, unsigned *words)
-{
-    static const struct {
-        const char *text;
-        enum op op;
-    } comparisons[] = {
-        {"==", OP_EQUAL},      {"!=", OP_NOT_EQUAL}, {"<", OP_LESS},
-        {"<=", OP_LESS_EQUAL}, {">", OP_GREATER},    {">=", OP_GREATER_EQUAL},
-    };
-
-    *words = 1;
-    for (size_t i = 0; i < COUNT_OF(comparisons); i++) {
-        if (at_operator(parser, comparisons[i].text)) {
-            *op = comparisons[i].op;
-            return true;
-        }
-    }
-    if (at_name(parser, "in")) {
-        *op = OP_IN;
-        return true;
-    }
-    *words = 2;
-    *op = OP_NOT_IN;
-    return at_name(parser, "not") && token_is(&parser->ahead, TOKEN_NAME, "in");
-}
-
-static enum status
-parse_compare(struct parser *parser, struct node **node)
-{
-    enum op op = OP_EQUAL;
-    unsigned words = 0;
-    struct node *compare = NULL;
-    struct node **tail = NULL;
-    enum status status = parse_binary(parser, 1, node);
-
-    while (status == STATUS_OK && at_comparison(parser, &op, &words)) {
-        struct node *part = parser_node(parser, NODE_COMPARE);
-
-        if (compare == NULL) {
-            compare = parser_node(parser, NODE_COMPARE);
-            compare->left = *node;
-            status = deepen(parser, compare, *node);
-            tail = &compare->first;
-            *node = compare;
-        }
-        part->op = op;
-        while (status == STATUS_OK && words-- > 0)
-            status = parser_step(parser);
-        if (status == STATUS_OK)
-            status = parse_binary(parser, 1, &part->right);
-        if (status == STATUS_OK)
-            status = deepen(parser, compare, part->right);
-        *tail = part;
-        tail = &part->next;
-    }
-    return status;
-}
-
-static enum status
-parse_not(struct parser *parser, struct node **node)
-{
-    struct node *negation = NULL;
-    enum status status = STATUS_OK;
-
-    if (!at_name(parser, "not"))
-        return parse_compare(parser, node);
-    status = parser_enter(parser);
-    negation = parser_node(parser, NODE_NOT);
-    if (status == STATUS_OK)
-        status = parser_step(parser);
-    if (status == STATUS_OK)
-        status = parse_not(parser, &negation->left);
-    if (status == STATUS_OK)
-        status = deepen(parser, negation, negation->left);
-    parser->nesting--;
-    *node = negation;
-    return status;
-}
-
-/* "and" and "or". */
-static enum status
-parse_logic(struct parser *parser, bool either, struct node **node)
-{
-    enum status status =
-        either ? parse_logic(parser, false, node) : parse_not(parser, node);
-
-    while (status == STATUS_OK && at_name(parser, either ? "or" : "and")) {
-        struct node *logic = parser_node(parser, either ? NODE_OR : NODE_AND);
-
-        logic->left = *node;
-        status = parser_step(parser);
-        if (status == STATUS_OK)
-            status = either ? parse_logic(parser, false, &logic->right)
-                            : parse_not(parser, &logic->right);
-        if (status == STATUS_OK)
-            status = deepen(parser, logic, logic->left);
-        if (status == STATUS_OK)
-            status = deepen(parser, logic, logic->right);
-        *node = logic;
-    }
-    return status;
-}
-
-enum status
-parser_iterable(struct parser *parser, struct node **node)
-{
-    return parse_logic(parser, true, node);
-}
-
-/* "a if b else c"; without "else" it may be undefined. */
-static enum status
-parse_choice(struct parser *parser, struct node **node)
-{
-    enum status status = parse_logic(parser, true, node);
-
-    while (status == STATUS_OK && at_name(parser, "if")) {
-        struct node *choice = parser_node(parser, NODE_CHOICE);
-
-        choice->left = *node;
-        *node = choice;
-        status = parser_step(parser);
-        if (status == STATUS_OK)
-            status = parse_logic(parser, true, &choice->test);
-        if (status == STATUS_OK && at_name(parser, "else")) {
-            status = parser_step(parser);
-            if (status == STATUS_OK)
-                status = parser_expression(parser, false, &choice->right);
-        }
-        if (status == STATUS_OK)
-            status = deepen(parser, choice, choice->left);
-        if (status == STATUS_OK)
-            status = deepen(parser, choice, choice->test);
-        if (status == STATUS_OK)
-            status = deepen(parser, choice, choice->right);
-    }
-    return status;
-}
-
-enum status
-parser_expression(struct parser *parser, bool tuple, struct node **node)
-{
-    struct node *list = NULL;
-    struct node **tail = NULL;
-    enum status status = parser_enter(parser);
-
-    if (status == STATUS_OK)
-        status = parse_choice(parser, node);
-    if (status == STATUS_OK && tuple && at_operator(parser, ",")) {
-        list = parser_node(parser, NODE_LIST);
-        list->first = *node;
-        tail = &(*node)->next;
-        status = deepen(parser, list, *node);
-        *node = list;
-    }
-    while (status == STATUS_OK && list != NULL && at_operator(parser, ",")) {
-        status = parser_step(parser);
-        if (status != STATUS_OK || at_operator(parser, ")") ||
-            parser_at(parser, TOKEN_CLOSE_BLOCK, NULL) ||
-            parser_at(parser, TOKEN_CLOSE_PRINT, NULL))
-            break;
-        status = parse_choice(parser, tail);
-        if (status == STATUS_OK)
-            status = deepen(parser, list, *tail);
-        if (status == STATUS_OK)
-            tail = &(*tail)->next;
-    }
-    parser->nesting--;
-    return status;
 }
 
 /* --- names that are assigned ----------------------------------------------*/
@@ -776,7 +521,7 @@ parse_target(struct parser *parser, bool attributes, struct node **node)
     *node = parser_node(parser, NODE_NAME);
     (*node)->name = parser->now.text;
     status = parser_expect(parser, TOKEN_NAME, NULL);
-    if (status == STATUS_OK && attributes && at_operator(parser, ".")) {
+    if (status == STATUS_OK && attributes && parser_at_operator(parser, ".")) {
         struct node *left = *node;
 
         *node = parser_node(parser, NODE_ATTRIBUTE);
@@ -813,7 +558,7 @@ parser_parameters(struct parser *parser, struct node **first)
     enum status status = parser_expect(parser, TOKEN_OPERATOR, "(");
     bool more = false;
 
-    while (status == STATUS_OK && !at_operator(parser, ")")) {
+    while (status == STATUS_OK && !parser_at_operator(parser, ")")) {
         *first = parser_node(parser, NODE_NAME);
         (*first)->name = parser->now.text;
         status = parser_expect(parser, TOKEN_NAME, NULL);
@@ -822,7 +567,7 @@ parser_parameters(struct parser *parser, struct node **first)
         if (status == STATUS_OK && more)
             status = parser_expression(parser, false, &(*first)->left);
         first = &(*first)->next;
-        if (status == STATUS_OK && !at_operator(parser, ")"))
+        if (status == STATUS_OK && !parser_at_operator(parser, ")"))
             status = parser_expect(parser, TOKEN_OPERATOR, ",");
     }
     return status == STATUS_OK ? parser_step(parser) : status;

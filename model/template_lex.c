@@ -331,6 +331,23 @@ read_text(struct lexer *lexer, struct template_token *token)
     return STATUS_OK;
 }
 
+/* The size of "e-7" at @at after a number, 0 when there is none. */
+static size_t
+exponent_size(const struct lexer *lexer, size_t at)
+{
+    size_t size = 1;
+
+    if (peek(lexer, at) != 'e' && peek(lexer, at) != 'E')
+        return 0;
+    if (peek(lexer, at + size) == '-' || peek(lexer, at + size) == '+')
+        size++;
+    if (!is_digit(peek(lexer, at + size)))
+        return 0;
+    while (is_digit(peek(lexer, at + size)))
+        size++;
+    return size;
+}
+
 static enum status
 read_number(struct lexer *lexer, struct template_token *token)
 {
@@ -346,6 +363,10 @@ read_number(struct lexer *lexer, struct template_token *token)
         size++;
         while (is_digit(peek(lexer, size)))
             size++;
+    }
+    if (exponent_size(lexer, size) > 0) {
+        real = true;
+        size += exponent_size(lexer, size);
     }
     token->kind = real ? TOKEN_REAL : TOKEN_INTEGER;
     if (size > NUMBER_MAX_BYTES ||

@@ -1,30 +1,15 @@
-/* template_method.c - methods of texts and mappings, and global functions. */
+/* template_method.c - methods of texts and mappings. */
 #include "model/template_run.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-#include "common/clock.h"
 
 #include "common/banned.h"
-
-enum { TIME_BYTES = 256, TIME_FORMAT_BYTES = 128 };
 
 typedef enum status method(struct run *run, const struct arguments *arguments,
                            struct value *value);
 
 static const struct text nothing = {"", 0};
-
-/* The argument at @place as a text, or @fallback. */
-static struct text
-text_argument(const struct arguments *arguments, size_t place, const char *name,
-              struct text fallback)
-{
-    const struct value *value = argument(arguments, place, name);
-
-    return value != NULL && value->kind == VALUE_TEXT ? value->text : fallback;
-}
 
 /* --- texts ----------------------------------------------------------------*/
 
@@ -155,7 +140,7 @@ text_method_removeprefix(struct run *run, const struct arguments *arguments,
                          struct value *value)
 {
     struct text text = arguments->self.text;
-    struct text affix = text_argument(arguments, 0, "prefix", nothing);
+    struct text affix = argument_text(arguments, 0, "prefix", nothing);
 
     (void)run;
     if (has_affix(text, affix, false)) {
@@ -171,7 +156,7 @@ text_method_removesuffix(struct run *run, const struct arguments *arguments,
                          struct value *value)
 {
     struct text text = arguments->self.text;
-    struct text affix = text_argument(arguments, 0, "suffix", nothing);
+    struct text affix = argument_text(arguments, 0, "suffix", nothing);
 
     (void)run;
     if (has_affix(text, affix, true))
@@ -190,8 +175,8 @@ text_method_replace(struct run *run, const struct arguments *arguments,
         return run_fail(run, arguments->line, "replace needs two strings");
     run_buf(&buf);
     text_replace(arguments->self.text,
-                 text_argument(arguments, 0, "old", nothing),
-                 text_argument(arguments, 1, "new", nothing),
+                 argument_text(arguments, 0, "old", nothing),
+                 argument_text(arguments, 1, "new", nothing),
                  argument_integer(arguments, 2, "count", -1), &buf);
     return run_take(run, arguments->line, &buf, value);
 }
@@ -213,8 +198,8 @@ split_blanks(struct run *run, struct text text, int64_t count,
                 break;
             word.size += one.size;
         }
-        if (count == 0)
-            word = text_strip(text, NULL, SIDE_RIGHT);
+        if (count == 0) /* the rest, with the blanks at its end */
+            word = text;
         list_add(&run->arena, list, value_text(word));
         if (count-- == 0)
             break;
@@ -265,7 +250,7 @@ text_method_rsplit(struct run *run, const struct arguments *arguments,
                    struct value *value)
 {
     int64_t count = argument_integer(arguments, 1, "maxsplit", -1);
-    struct text separator = text_argument(arguments, 0, "sep", nothing);
+    struct text separator = argument_text(arguments, 0, "sep", nothing);
     struct list *joined = list_new(&run->arena);
     struct list *all = NULL;
     size_t first = 0;
@@ -314,7 +299,7 @@ text_method_find(struct run *run, const struct arguments *arguments,
 {
     struct text text = arguments->self.text;
     size_t found =
-        text_find(text, text_argument(arguments, 0, "sub", nothing), 0);
+        text_find(text, argument_text(arguments, 0, "sub", nothing), 0);
 
     *value = value_integer(-1);
     if (found != SIZE_MAX)
@@ -328,7 +313,7 @@ text_method_count(struct run *run, const struct arguments *arguments,
                   struct value *value)
 {
     struct text text = arguments->self.text;
-    struct text wanted = text_argument(arguments, 0, "sub", nothing);
+    struct text wanted = argument_text(arguments, 0, "sub", nothing);
     int64_t count = 0;
     size_t at = 0;
 
@@ -432,6 +417,7 @@ map_method_items(struct run *run, const struct arguments *arguments,
     for (size_t i = 0; i < map->count; i++) {
         struct list *pair = list_new(&run->arena);
 
+        pair->is_tuple = true;
         list_add(&run->arena, pair, map->entries[i].key);
         list_add(&run->arena, pair, map->entries[i].value);
         list_add(&run->arena, list, value_list(pair));
@@ -487,121 +473,4 @@ run_method(struct run *run, const struct arguments *arguments,
     return run_fail(run, arguments->line, "%s has no method %.*s",
                     value_kind_name(self), (int)(arguments->name.size % 60),
                     arguments->name.data);
-}
-
-/* --- functions ------------------------------------------------------------*/
-
-static enum status
-function_range(struct run *run, const struct arguments *arguments,
-               struct value *value)
-{
-    bool one = arguments->count == 1;
-    int64_t start = one ? 0 : argument_integer(arguments, 0, "start", 0);
-    int64_t stop = argument_integer(arguments, one ? 0 : 1, "stop", 0);
-    int64_t step = argument_integer(arguments, 2, "step", 1);
-    struct list *list = list_new(&run->arena);
-
-    if (step == 0 || llabs(start) > TEMPLATE_LIST_MAX ||
-        llabs(stop) > TEMPLATE_LIST_MAX || llabs(step) > TEMPLATE_LIST_MAX)
-        return run_fail(run, arguments->line, "range of more than %d",
-                        TEMPLATE_LIST_MAX);
-    for (; step > 0 ? start < stop : start > stop; start += step)
-        list_add(&run->arena, list, value_integer(start));
-    *value = value_list(list);
-    return run_charge(run, arguments->line, list->count);
-}
-
-/* dict(a=1) and namespace(a=1), both also from a mapping. */
-static enum status
-make_map(struct run *run, const struct arguments *arguments,
-         struct value *value)
-{
-    struct map *map = map_new(&run->arena);
-
-    for (size_t i = 0; i < arguments->count; i++) {
-        const struct value *given = &arguments->values[i];
-
-        if (arguments->names[i].size > 0) {
-            map_set(&run->arena, map, value_text(arguments->names[i]), *given);
-            continue;
-        }
-        if (given->kind != VALUE_MAP)
-            return run_fail(run, arguments->line, "%.*s needs a mapping",
-                            (int)arguments->name.size, arguments->name.data);
-        for (size_t k = 0; k < given->map->count; k++)
-            map_set(&run->arena, map, given->map->entries[k].key,
-                    given->map->entries[k].value);
-    }
-    map->is_namespace = text_is(arguments->name, "namespace");
-    *value = value_map(map);
-    return run_charge(run, arguments->line, map->count);
-}
-
-/* The message is the template's own, for the person who sent the request. */
-static enum status
-function_raise(struct run *run, const struct arguments *arguments,
-               struct value *value)
-{
-    struct text message = text_argument(arguments, 0, "message", nothing);
-
-    (void)value;
-    return error_set(run->err, STATUS_INVALID, "chat template: %.*s",
-                     (int)(message.size < 400 ? message.size : 400),
-                     message.data);
-}
-
-/* The time is UTC: the coordinator's zone says nothing about the asker's. */
-static enum status
-function_strftime(struct run *run, const struct arguments *arguments,
-                  struct value *value)
-{
-    struct text format = text_argument(arguments, 0, "format", nothing);
-    char pattern[TIME_FORMAT_BYTES + 1];
-    char text[TIME_BYTES];
-    time_t now = (time_t)instant_unix_s(clock_wall());
-    struct tm parts;
-
-    if (format.size == 0 || format.size > TIME_FORMAT_BYTES ||
-        gmtime_r(&now, &parts) == NULL)
-        return run_fail(run, arguments->line, "strftime_now needs a format");
-    memcpy(pattern, format.data, format.size);
-    pattern[format.size] = '\0';
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    format.size = strftime(text, sizeof(text), pattern, &parts);
-#pragma GCC diagnostic pop
-    *value = value_text(text_copy(&run->arena, text, format.size));
-    return STATUS_OK;
-}
-
-static const struct {
-    const char *name;
-    method *function;
-} functions[] = {
-    {"range", function_range},
-    {"dict", make_map},
-    {"namespace", make_map},
-    {"raise_exception", function_raise},
-    {"strftime_now", function_strftime},
-};
-
-bool
-template_function_is_known(struct text name)
-{
-    for (size_t i = 0; i < COUNT_OF(functions); i++) {
-        if (text_is(name, functions[i].name))
-            return true;
-    }
-    return false;
-}
-
-enum status
-run_function(struct run *run, const struct arguments *arguments,
-             struct value *value)
-{
-    for (size_t i = 0; i < COUNT_OF(functions); i++) {
-        if (text_is(arguments->name, functions[i].name))
-            return functions[i].function(run, arguments, value);
-    }
-    return run_fail(run, arguments->line, "unknown function");
 }

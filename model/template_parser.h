@@ -17,6 +17,10 @@ struct parser {
 MUST_CHECK enum status parser_step(struct parser *parser);
 bool parser_at(const struct parser *parser, enum token_kind kind,
                const char *text);
+bool parser_at_operator(const struct parser *parser, const char *text);
+bool parser_at_name(const struct parser *parser, const char *text);
+bool parser_token_is(const struct template_token *token, enum token_kind kind,
+                     const char *text);
 /* Step over a token that must be there. */
 MUST_CHECK enum status parser_expect(struct parser *parser,
                                      enum token_kind kind, const char *text);
@@ -24,6 +28,19 @@ MUST_CHECK enum status parser_enter(struct parser *parser);
 enum status parser_refuse(const struct parser *parser, const char *expected);
 struct node *parser_node(struct parser *parser, enum node_kind kind);
 
+/* Account for the depth of a part of @node. */
+MUST_CHECK enum status parser_deepen(struct parser *parser, struct node *node,
+                                     const struct node *part);
+
+/* A literal, a name or something in brackets. */
+MUST_CHECK enum status parser_primary(struct parser *parser,
+                                      struct node **node);
+/* Attributes, subscripts and calls after @node, which becomes the whole. */
+MUST_CHECK enum status parser_postfix(struct parser *parser,
+                                      struct node **node);
+/* Filters and tests after it. */
+MUST_CHECK enum status parser_filtered(struct parser *parser,
+                                       struct node **node);
 /* One expression; with @tuple also "a, b", which becomes a list. */
 MUST_CHECK enum status parser_expression(struct parser *parser, bool tuple,
                                          struct node **node);

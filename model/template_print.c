@@ -81,13 +81,15 @@ static void print_nested(const struct value *value, unsigned depth, bool quoted,
 static void
 print_list(const struct list *list, unsigned depth, struct buf *out)
 {
-    buf_append_char(out, '[');
+    buf_append_char(out, list->is_tuple ? '(' : '[');
     for (size_t i = 0; i < list->count; i++) {
         if (i > 0)
             buf_append_text(out, ", ");
         print_nested(&list->items[i], depth + 1, true, out);
     }
-    buf_append_char(out, ']');
+    if (list->is_tuple && list->count == 1)
+        buf_append_char(out, ',');
+    buf_append_char(out, list->is_tuple ? ')' : ']');
 }
 
 static void

@@ -11,6 +11,7 @@ enum {
     RUN_MEMORY_MAX_BYTES = 256 * 1024 * 1024,
     RUN_DEPTH_MAX = 384, /* of nodes in nodes, macros included */
     RUN_ARGUMENTS_MAX = 16,
+    RUN_STEP_BYTES = 64, /* of text count as one step */
 };
 
 struct variable {
@@ -55,6 +56,9 @@ const struct value *argument(const struct arguments *arguments, size_t place,
 /* The same as a whole number, or @fallback. */
 int64_t argument_integer(const struct arguments *arguments, size_t place,
                          const char *name, int64_t fallback);
+/* The same as a text, or @fallback. */
+struct text argument_text(const struct arguments *arguments, size_t place,
+                          const char *name, struct text fallback);
 bool argument_is_true(const struct arguments *arguments, size_t place,
                       const char *name);
 
@@ -92,6 +96,14 @@ MUST_CHECK enum status run_take(struct run *run, uint32_t line, struct buf *buf,
                                 struct value *value);
 void run_buf(struct buf *buf);
 
+/* NODE_BINARY, NODE_COMPARE, NODE_SLICE. */
+MUST_CHECK enum status run_binary(struct run *run, const struct node *node,
+                                  struct value *value);
+MUST_CHECK enum status run_compare(struct run *run, const struct node *node,
+                                   struct value *value);
+MUST_CHECK enum status run_slice(struct run *run, const struct node *node,
+                                 struct value *value);
+
 /* Statements. */
 MUST_CHECK enum status run_body(struct run *run, const struct node *first);
 MUST_CHECK enum status run_macro(struct run *run, const struct macro *macro,
@@ -113,11 +125,28 @@ MUST_CHECK enum status run_function(struct run *run,
                                     struct value *value);
 bool template_function_is_known(struct text name);
 
+typedef enum status filter(struct run *run, const struct arguments *arguments,
+                           struct value *value);
+
+struct filter_entry {
+    const char *name; /* NULL ends a table */
+    filter *filter;
+};
+
+/* Filters of sequences. */
+extern const struct filter_entry template_sequence_filters[];
+
 /* Shared by filters and methods. */
 enum side { SIDE_LEFT = 1, SIDE_RIGHT = 2, SIDE_BOTH = 3 };
 struct text text_strip(struct text text, const struct text *characters,
                        enum side side);
-enum letter_case { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_CAPITAL };
+enum letter_case {
+    CASE_UPPER,
+    CASE_LOWER,
+    CASE_TITLE,   /* after anything that is no letter: str.title() */
+    CASE_WORDS,   /* after blanks, "-" and opening brackets: the filter */
+    CASE_CAPITAL, /* the first character alone */
+};
 void text_recase(struct text text, enum letter_case to, struct buf *out);
 /* Replace up to @count (negative: all) occurrences. */
 void text_replace(struct text text, struct text old, struct text new,

@@ -71,22 +71,47 @@ is_cased(utf8proc_int32_t point)
     return utf8proc_tolower(point) != point || utf8proc_toupper(point) != point;
 }
 
-/* One character each: the few whose other case is longer stay as they are. */
+/* Does a word of the title filter begin after this character? */
+static bool
+begins_word(utf8proc_int32_t point)
+{
+    return is_blank(point) || point == '-' || point == '(' || point == '{' ||
+           point == '[' || point == '<';
+}
+
+static void
+append_upper(utf8proc_int32_t point, bool alone, struct buf *out)
+{
+    utf8proc_uint8_t bytes[4];
+
+    if (point == 0xdf) { /* sharp s, the one whose upper case is two */
+        buf_append_text(out, alone ? "Ss" : "SS");
+        return;
+    }
+    point = alone ? utf8proc_totitle(point) : utf8proc_toupper(point);
+    buf_append(out, bytes, (size_t)utf8proc_encode_char(point, bytes));
+}
+
+/* One character each; the few others whose other case is longer stay as they
+ * are. */
 void
 text_recase(struct text text, enum letter_case to, struct buf *out)
 {
-    bool after_letter = false;
+    bool start = true;
     utf8proc_uint8_t bytes[4];
 
     for (size_t at = 0; at < text.size;) {
         size_t size = 0;
         utf8proc_int32_t point = point_at(text, at, &size);
-        bool upper = to == CASE_UPPER || (to == CASE_TITLE && !after_letter) ||
-                     (to == CASE_CAPITAL && at == 0);
+        utf8proc_int32_t lower = utf8proc_tolower(point);
 
-        after_letter = is_cased(point);
-        point = upper ? utf8proc_toupper(point) : utf8proc_tolower(point);
-        buf_append(out, bytes, (size_t)utf8proc_encode_char(point, bytes));
+        if (to == CASE_UPPER || (to != CASE_LOWER && start))
+            append_upper(point, to != CASE_UPPER, out);
+        else
+            buf_append(out, bytes, (size_t)utf8proc_encode_char(lower, bytes));
+        start = to == CASE_WORDS   ? begins_word(point)
+                : to == CASE_TITLE ? !is_cased(point)
+                                   : false;
         at += size;
     }
 }

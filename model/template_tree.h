@@ -75,7 +75,7 @@ struct node {
     enum op op;
     uint32_t line;
     uint32_t depth; /* of the tree below, for expressions */
-    bool negated;
+    bool negated;   /* is not; NODE_SET: of a block; NODE_LIST: a tuple */
     struct text name;
     struct value literal;
     struct node *left;

@@ -364,8 +364,8 @@ value_as_real(const struct value *value)
     return value->kind == VALUE_BOOL ? value->boolean : (double)value->integer;
 }
 
-static int64_t
-as_integer(const struct value *value)
+int64_t
+value_as_integer(const struct value *value)
 {
     return value->kind == VALUE_BOOL ? value->boolean : value->integer;
 }
@@ -437,7 +437,7 @@ equal(const struct value *a, const struct value *b,
     if (value_is_number(a) && value_is_number(b)) {
         if (a->kind == VALUE_REAL || b->kind == VALUE_REAL)
             return value_as_real(a) == value_as_real(b);
-        return as_integer(a) == as_integer(b);
+        return value_as_integer(a) == value_as_integer(b);
     }
     if (a->kind != b->kind)
         return false;

@@ -75,6 +75,7 @@ struct list {
     struct value *items;
     size_t count;
     size_t capacity;
+    bool is_tuple; /* written with round brackets; else no difference */
 };
 
 struct map_entry {
@@ -133,7 +134,8 @@ struct value value_from_json(struct arena *arena, const struct json *json);
 
 bool value_is_true(const struct value *value);
 bool value_is_number(const struct value *value);
-double value_as_real(const struct value *value); /* of a number */
+double value_as_real(const struct value *value);     /* of a number */
+int64_t value_as_integer(const struct value *value); /* or of a boolean */
 bool value_equal(const struct value *a, const struct value *b);
 /* -1, 0 or 1 into @order; false when they have no order. */
 bool value_compare(const struct value *a, const struct value *b, int *order);

@@ -42,7 +42,11 @@ env.filters["tojson"] = tojson
 env.globals["raise_exception"] = raise_exception
 
 path = HERE / "cases.json"
+more = json.loads((HERE / "expressions.json").read_text())
 cases = json.loads(path.read_text())
+known = {case["name"] for case in cases}
+cases += [{"name": text, "template": text, "variables": more["variables"]}
+          for text in more["templates"] if text not in known]
 for case in cases:
     source = case.get("template")
     if source is None:
@@ -50,6 +54,7 @@ for case in cases:
     case["expected"] = case["error"] = None
     try:
         case["expected"] = env.from_string(source).render(**case["variables"])
-    except jinja2.exceptions.TemplateError as problem:
+    except (jinja2.exceptions.TemplateError, TypeError,
+            ZeroDivisionError) as problem:
         case["error"] = str(problem)
 path.write_text(json.dumps(cases, indent=1) + "\n")

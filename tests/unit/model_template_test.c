@@ -149,7 +149,7 @@ templates_of_six_families_render_as_jinja2_does(void **state)
 
     (void)state;
     read_json(GOLDEN "cases.json", &doc);
-    assert_true(json_count(doc.root) > 70);
+    assert_true(json_count(doc.root) > 150);
     for (size_t i = 0; i < json_count(doc.root); i++)
         wrong += !matches(json_at(doc.root, i));
     json_doc_clear(&doc);
@@ -236,7 +236,7 @@ sequences_are_of_characters_and_indexed_as_in_python(void **state)
     expect("[{{ [1][7] }}{{ {'a': 1}.b }}]", "{}", "[]");
     expect("{{ 'a  b c'.split() }}{{ 'a,b,c'.split(',', 1) }}"
            "{{ 'a,b,c'.rsplit(',', 1) }}{{ ' a b '.split(none, 1) }}",
-           "{}", "['a', 'b', 'c']['a', 'b,c']['a,b', 'c']['a', 'b']");
+           "{}", "['a', 'b', 'c']['a', 'b,c']['a,b', 'c']['a', 'b ']");
 }
 
 static void
@@ -250,7 +250,7 @@ filters_do_what_jinja2_documents(void **state)
            "x z");
     expect("{{ [3,1,2] | sort }}{{ ['b','A','c'] | sort }}"
            "{{ [1,2] | sort(reverse=true) }}{{ {'b':1,'a':2} | dictsort }}",
-           "{}", "[1, 2, 3]['A', 'b', 'c'][2, 1][['a', 2], ['b', 1]]");
+           "{}", "[1, 2, 3]['A', 'b', 'c'][2, 1][('a', 2), ('b', 1)]");
     expect("{{ ['a','b','a'] | unique | list }}{{ [1,5,3] | max }}"
            "{{ [1,5,3] | sum }}{{ '4' | int + 1 }}{{ 'x' | int(9) }}",
            "{}", "['a', 'b']5959");
