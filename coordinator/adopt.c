@@ -1,6 +1,7 @@
 /* adopt.c - live rows of an earlier reign: released, or taken up again. */
 #include "coordinator/adopt.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,12 +139,36 @@ adopt(struct app *app, struct db *db, const struct db_rows *rows, size_t row,
     return status;
 }
 
+/* A hold whose job has no live row: never left by one write, but money that
+ * nobody would ever free is worth a look at each start. */
+static enum status
+orphans_release(struct app *app, struct db *db, const struct db_rows *live,
+                struct error *err)
+{
+    struct db_rows *holds = NULL;
+    enum status status = ledger_open_holds(db, &holds, err);
+
+    for (size_t i = 0; status == STATUS_OK && i < db_row_count(holds); i++) {
+        const char *job = db_text(holds, i, 0);
+        bool lives = false;
+
+        for (size_t j = 0; j < db_row_count(live) && !lives; j++)
+            lives = strcmp(db_text(live, j, JOB_COL_ID), job) == 0;
+        if (!lives)
+            abandon(app, job, "network_fault", "its hold had no live job");
+    }
+    db_rows_free(holds);
+    return status;
+}
+
 enum status
 adopt_jobs(struct app *app, struct db *db, struct error *err)
 {
     struct db_rows *rows = NULL;
     enum status status = store_jobs_live(db, &rows, err);
 
+    if (status == STATUS_OK)
+        status = orphans_release(app, db, rows, err);
     for (size_t i = 0; status == STATUS_OK && i < db_row_count(rows); i++) {
         const char *job = db_text(rows, i, JOB_COL_ID);
         struct error inner = {0};

@@ -127,6 +127,32 @@ content_sweep(struct core *core, struct span now)
     content_destroy_before(core->app->content, day);
 }
 
+/* --- records kept for readers that come back --- */
+
+static void
+kept_drop_first(struct core *core)
+{
+    struct kept_record *kept = core->kept_first;
+
+    core->kept_first = kept->next;
+    if (core->kept_first == NULL)
+        core->kept_last = NULL;
+    core->kept_count--;
+    (void)idmap_remove(&core->records, kept->job);
+    record_drop(kept->record);
+    free(kept);
+}
+
+static void
+records_sweep(struct core *core, struct span now)
+{
+    pthread_mutex_lock(&core->records_lock);
+    while (core->kept_first != NULL && (core->kept_first->until.ns <= now.ns ||
+                                        core->kept_count > KEPT_RECORDS_MAX))
+        kept_drop_first(core);
+    pthread_mutex_unlock(&core->records_lock);
+}
+
 static struct span
 turn_end(struct core *core)
 {
@@ -427,30 +453,6 @@ records_end(struct core *core, const char *job)
         core->kept_last = kept;
         core->kept_count++;
     }
-    pthread_mutex_unlock(&core->records_lock);
-}
-
-static void
-kept_drop_first(struct core *core)
-{
-    struct kept_record *kept = core->kept_first;
-
-    core->kept_first = kept->next;
-    if (core->kept_first == NULL)
-        core->kept_last = NULL;
-    core->kept_count--;
-    (void)idmap_remove(&core->records, kept->job);
-    record_drop(kept->record);
-    free(kept);
-}
-
-void
-records_sweep(struct core *core, struct span now)
-{
-    pthread_mutex_lock(&core->records_lock);
-    while (core->kept_first != NULL && (core->kept_first->until.ns <= now.ns ||
-                                        core->kept_count > KEPT_RECORDS_MAX))
-        kept_drop_first(core);
     pthread_mutex_unlock(&core->records_lock);
 }
 

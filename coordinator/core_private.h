@@ -79,6 +79,5 @@ void node_remove(struct core *core, struct node *node);
 /* records */
 void records_add(struct core *core, const char *job, struct record *record);
 void records_end(struct core *core, const char *job);
-void records_sweep(struct core *core, struct span now);
 
 #endif

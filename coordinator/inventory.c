@@ -99,18 +99,6 @@ inventory_node(struct inventory *inventory, const char *id)
     return idmap_get(&inventory->nodes, id);
 }
 
-struct node *
-inventory_node_by_link(struct inventory *inventory, uint64_t link)
-{
-    struct node *node;
-    size_t at = 0;
-
-    while ((node = idmap_next(&inventory->nodes, &at)) != NULL)
-        if (node->link == link)
-            return node;
-    return NULL;
-}
-
 void
 inventory_node_remove(struct inventory *inventory, struct node *node)
 {
@@ -129,16 +117,7 @@ inventory_model(struct inventory *inventory, const char *id)
     return NULL;
 }
 
-struct model *
-inventory_model_by_digest(struct inventory *inventory, const char *digest)
-{
-    for (size_t i = 0; i < inventory->model_count; i++)
-        if (strcmp(inventory->models[i]->entry.digest, digest) == 0)
-            return inventory->models[i];
-    return NULL;
-}
-
-const char *
+static const char *
 node_state(const struct node *node)
 {
     if (node->link == 0)

@@ -63,14 +63,9 @@ void inventory_model_remove(struct inventory *inventory, const char *id);
 struct node *inventory_node_add(struct inventory *inventory,
                                 const struct node *node);
 struct node *inventory_node(struct inventory *inventory, const char *id);
-struct node *inventory_node_by_link(struct inventory *inventory, uint64_t link);
 void inventory_node_remove(struct inventory *inventory, struct node *node);
 struct model *inventory_model(struct inventory *inventory, const char *id);
-struct model *inventory_model_by_digest(struct inventory *inventory,
-                                        const char *digest);
 
-/* "lending", "busy", "paused", "draining", "offline". */
-const char *node_state(const struct node *node);
 /* Bytes pinned by running jobs; @model's weights counted too when one of its
  * jobs runs (then *pinned). @model may be NULL. */
 uint64_t node_in_use(const struct node *node, const struct model *model,

@@ -72,21 +72,3 @@ job_event_name(enum job_event event)
 
     return names[event];
 }
-
-const char *
-job_public_state(enum job_state state)
-{
-    switch (state) {
-    case JOB_ADMITTING:
-    case JOB_QUEUED:
-        return "queued";
-    case JOB_STARTING:
-    case JOB_RUNNING:
-    case JOB_ENDING:
-        return "running";
-    case JOB_ENDED:
-    case JOB_STATE_COUNT:
-        break;
-    }
-    return "done";
-}

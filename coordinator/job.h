@@ -131,7 +131,5 @@ struct job_transition {
 };
 const char *job_state_name(enum job_state state);
 const char *job_event_name(enum job_event event);
-/* "queued", "running", ...: the state of design.md 4.5 while it lives. */
-const char *job_public_state(enum job_state state);
 
 #endif

@@ -374,9 +374,9 @@ static const struct statement model_file_read = {
     .param_count = 3,
 };
 
-enum status
-store_model_file_read(struct db *db, const char *id, const char *digest,
-                      const char *name, struct buf *out, struct error *err)
+static enum status
+model_file_load(struct db *db, const char *id, const char *digest,
+                const char *name, struct buf *out, struct error *err)
 {
     struct db_param params[] = {text_param(id), text_param(digest),
                                 text_param(name)};
@@ -526,9 +526,8 @@ load_model(struct db *db, const struct db_rows *rows, size_t row,
         field_decode_text(entry_text, strlen(entry_text), catalogue_fields,
                           catalogue_field_count, &entry, sizeof(entry), err);
     for (size_t i = 0; status == STATUS_OK && i < MODEL_FILES; i++) {
-        status = store_model_file_read(db, entry.id, entry.digest,
-                                       model_file_name(i),
-                                       model_file(&files, i), err);
+        status = model_file_load(db, entry.id, entry.digest, model_file_name(i),
+                                 model_file(&files, i), err);
         if (status == STATUS_NOT_FOUND)
             status = STATUS_OK;
     }

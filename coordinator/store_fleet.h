@@ -52,11 +52,6 @@ void store_node_seen(struct writer *writer, const char *node,
 MUST_CHECK enum status store_token_read(struct db *db, const char *id,
                                         struct join_token *token,
                                         struct error *err);
-/* Bytes of one kept file; STATUS_NOT_FOUND when it is not kept. */
-MUST_CHECK enum status store_model_file_read(struct db *db, const char *id,
-                                             const char *digest,
-                                             const char *name, struct buf *out,
-                                             struct error *err);
 /* Everything into @inventory, before the core runs. */
 MUST_CHECK enum status store_load(struct db *db, struct inventory *inventory,
                                   struct error *err);

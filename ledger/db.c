@@ -473,18 +473,6 @@ db_column_count(const struct db_rows *rows)
     return PQnfields(rows->result);
 }
 
-size_t
-db_affected(const struct db_rows *rows)
-{
-    const char *text = PQcmdTuples(rows->result);
-    uint64_t count = 0;
-
-    if (text[0] != '\0' &&
-        parse_u64(text, strlen(text), UINT64_MAX, &count) != STATUS_OK)
-        count = 0;
-    return (size_t)count;
-}
-
 void
 db_rows_free(struct db_rows *rows)
 {

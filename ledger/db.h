@@ -90,8 +90,6 @@ void db_rollback(struct db *db);
 
 size_t db_row_count(const struct db_rows *rows);
 int db_column_count(const struct db_rows *rows);
-/* Rows an INSERT, UPDATE or DELETE touched. */
-size_t db_affected(const struct db_rows *rows);
 void db_rows_free(struct db_rows *rows);
 bool db_is_null(const struct db_rows *rows, size_t row, int column);
 /* "" for null. Borrowed from @rows. */

@@ -573,9 +573,3 @@ engines_of(const struct engines *engines, const char *digest)
         engine = engine->next;
     return engine;
 }
-
-const struct engine *
-engines_first(const struct engines *engines)
-{
-    return engines->first;
-}

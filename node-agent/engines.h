@@ -82,7 +82,5 @@ const struct jobs *engines_jobs(const struct engines *engines);
 /* The engine of a model; NULL when none was ever started. */
 const struct engine *engines_of(const struct engines *engines,
                                 const char *digest);
-/* All of them, a list. */
-const struct engine *engines_first(const struct engines *engines);
 
 #endif

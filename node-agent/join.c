@@ -28,9 +28,10 @@ enum {
 
 /* --- token and URL --- */
 
-enum status
-join_token_digest(const char *token, char digest[static SHA256_HEX_BYTES],
-                  struct error *err)
+/* The third part of a token, checked: 64 lower-case hex digits. */
+static enum status
+token_digest(const char *token, char digest[static SHA256_HEX_BYTES],
+             struct error *err)
 {
     const char *first = strchr(token, '.');
     const char *second = first == NULL ? NULL : strchr(first + 1, '.');
@@ -396,7 +397,7 @@ join_network(const struct home *home, const struct join_request *request,
     buf_init(&answer, ANSWER_MAX_BYTES);
     status = check_home(home, err);
     if (status == STATUS_OK)
-        status = join_token_digest(request->token, digest, err);
+        status = token_digest(request->token, digest, err);
     if (status == STATUS_OK)
         status =
             check_url(request->url, identity.host, sizeof(identity.host), err);

@@ -20,11 +20,6 @@ struct join_request {
     const char *profile; /* folder of recorded outputs; NULL: none */
 };
 
-/* The third part of a token, checked: 64 lower-case hex digits. */
-MUST_CHECK enum status join_token_digest(const char *token,
-                                         char digest[static SHA256_HEX_BYTES],
-                                         struct error *err);
-
 /* Fetch the network's CA, trust it only when its key is the token's, and get a
  * certificate from it.  The home is written once all is there; @name and the
  * node id are for people. */

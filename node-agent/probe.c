@@ -172,8 +172,9 @@ set_limit(struct wire_facts *facts, uint64_t bytes, const char *source)
     snprintf(facts->limit_source, sizeof(facts->limit_source), "%s", source);
 }
 
-void
-probe_conclude(struct probe *probe, uint64_t memory_cap)
+/* Working set, limit and chip table, from what was read. */
+static void
+conclude(struct probe *probe, uint64_t memory_cap)
 {
     struct wire_facts *facts = &probe->facts;
 
@@ -233,7 +234,7 @@ probe_host(const struct home *home, uint64_t memory_cap, struct probe *probe)
         probe->has_free_percent = true;
         probe->free_percent = free_bytes / (probe->facts.memory_bytes / 100);
     }
-    probe_conclude(probe, memory_cap);
+    conclude(probe, memory_cap);
     if (!probe->facts.has_bandwidth_gb_s)
         find_bandwidth(home, probe);
 }
@@ -243,7 +244,7 @@ probe_profile(const char *folder, uint64_t memory_cap, struct probe *probe)
 {
     *probe = (struct probe){.simulated = true};
     profile_read(folder, probe);
-    probe_conclude(probe, memory_cap);
+    conclude(probe, memory_cap);
 }
 
 /* --- output --- */

@@ -50,8 +50,6 @@ void probe_host(const struct home *home, uint64_t memory_cap,
 /* Read a folder of recorded outputs instead (profile.h). */
 void probe_profile(const char *folder, uint64_t memory_cap,
                    struct probe *probe);
-/* Working set, limit and chip table, from what was read. */
-void probe_conclude(struct probe *probe, uint64_t memory_cap);
 
 /* The fields of design.md 4.5 and a few more, one JSON object. */
 void probe_write(const struct probe *probe, struct buf *out);
