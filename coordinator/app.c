@@ -206,7 +206,10 @@ app_start(struct app *app, const volatile int *stop, struct error *err)
         return status;
     atomic_store(&app->leading, true);
     core_start(app->core);
-    return http_open(app, &app->http, err);
+    status = http_open(app, &app->http, err);
+    if (status == STATUS_OK)
+        core_serve(app->core, app->http);
+    return status;
 }
 
 void

@@ -3,14 +3,18 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "coordinator/content.h"
 #include "coordinator/core_private.h"
+#include "coordinator/http.h"
 #include "coordinator/links.h"
 #include "coordinator/store_jobs.h"
 
@@ -19,6 +23,7 @@
 enum {
     FLEET_PUBLISH_MS = 20, /* at most one view of the fleet in so long */
     IDLE_WAIT_MS = 1000,
+    NUDGE_S = 15,
     SWEEP_S = 600,
     KEPT_RECORDS_MAX = 1000,
     KEPT_RECORD_S = 3600,
@@ -31,7 +36,12 @@ core_new(struct app *app)
 
     core->app = app;
     pthread_mutex_init(&core->lock, NULL);
-    pthread_cond_init(&core->wake, NULL);
+    if (pipe(core->wake) != 0)
+        abort();
+    for (size_t i = 0; i < COUNT_OF(core->wake); i++) {
+        (void)fcntl(core->wake[i], F_SETFL, O_NONBLOCK);
+        (void)fcntl(core->wake[i], F_SETFD, FD_CLOEXEC);
+    }
     pthread_mutex_init(&core->records_lock, NULL);
     inventory_init(&core->inventory, app->snapshots);
     return core;
@@ -49,6 +59,14 @@ core_want_round(struct core *core)
     core->want_round = true;
 }
 
+/* A full pipe wakes it just as well. */
+static void
+loop_wake(struct core *core)
+{
+    while (write(core->wake[1], "", 1) < 0 && errno == EINTR)
+        continue;
+}
+
 void
 core_post(struct core *core, void (*fn)(struct core *core, void *arg),
           void *arg)
@@ -58,36 +76,32 @@ core_post(struct core *core, void (*fn)(struct core *core, void *arg),
     command->run = fn;
     command->arg = arg;
     pthread_mutex_lock(&core->lock);
-    if (core->last == NULL)
+    if (core->last == NULL) {
         core->first = command;
-    else
+        loop_wake(core);
+    } else {
         core->last->next = command;
+    }
     core->last = command;
-    pthread_cond_signal(&core->wake);
     pthread_mutex_unlock(&core->lock);
 }
 
 /* --- the loop --- */
 
-/* Waits until there is a command, @limit has passed, or the end is asked. */
+/* Waits until there is a command, @limit has passed on the monotonic clock
+ * (which a condition variable cannot use on every system), or the end is asked.
+ */
 static struct command *
 commands_take(struct core *core, struct span limit, bool *quit)
 {
+    struct pollfd woken = {.fd = core->wake[0], .events = POLLIN};
     struct command *list;
-    struct timespec until;
+    char drained[64];
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += limit.ns / 1000000000;
-    until.tv_nsec += limit.ns % 1000000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
+    (void)poll(&woken, 1, (int)span_as_ms(span_add(limit, span_ms(1))));
+    while (read(core->wake[0], drained, sizeof(drained)) > 0)
+        continue;
     pthread_mutex_lock(&core->lock);
-    while (core->first == NULL && !core->quit)
-        if (pthread_cond_timedwait(&core->wake, &core->lock, &until) ==
-            ETIMEDOUT)
-            break;
     list = core->first;
     core->first = core->last = NULL;
     *quit = core->quit && list == NULL;
@@ -153,6 +167,16 @@ records_sweep(struct core *core, struct span now)
     pthread_mutex_unlock(&core->records_lock);
 }
 
+static void
+nudge(struct core *core, struct span now)
+{
+    if (core->http == NULL ||
+        span_sub(now, core->nudged).ns < span_s(NUDGE_S).ns)
+        return;
+    core->nudged = now;
+    http_nudge(core->http);
+}
+
 static struct span
 turn_end(struct core *core)
 {
@@ -166,6 +190,7 @@ turn_end(struct core *core)
     wait = jobs_timers(core, now);
     records_sweep(core, now);
     content_sweep(core, now);
+    nudge(core, now);
     if (core->inventory.fleet_dirty) {
         struct span age = span_sub(now, core->fleet_published);
         struct span left = span_sub(span_ms(FLEET_PUBLISH_MS), age);
@@ -214,6 +239,18 @@ core_start(struct core *core)
 }
 
 /* --- commands of other threads --- */
+
+static void
+run_serve(struct core *core, void *arg)
+{
+    core->http = arg;
+}
+
+void
+core_serve(struct core *core, struct http *http)
+{
+    core_post(core, run_serve, http);
+}
 
 static void
 run_submit(struct core *core, void *arg)
@@ -350,8 +387,8 @@ core_link_message(struct core *core, uint64_t link, const char *node,
 
     command->link = link;
     memcpy(command->node, node, strlen(node) + 1);
-    command->message = mem_alloc(sizeof(*command->message));
-    memcpy(command->message, message, size);
+    /* A beat need not take the room of the largest message. */
+    command->message = mem_copy(message, size);
     core_post(core, run_message, command);
 }
 
@@ -547,7 +584,7 @@ core_stop(struct core *core, int limit_ms)
     }
     pthread_mutex_lock(&core->lock);
     core->quit = true;
-    pthread_cond_signal(&core->wake);
+    loop_wake(core);
     pthread_mutex_unlock(&core->lock);
     pthread_join(core->thread, NULL);
     core->started = false;
@@ -581,7 +618,8 @@ core_free(struct core *core)
     idmap_clear(&core->records);
     inventory_clear(&core->inventory);
     pthread_mutex_destroy(&core->lock);
-    pthread_cond_destroy(&core->wake);
+    for (size_t i = 0; i < COUNT_OF(core->wake); i++)
+        close(core->wake[i]);
     pthread_mutex_destroy(&core->records_lock);
     free(core);
 }

@@ -55,6 +55,10 @@ void core_link_down(struct core *core, uint64_t link, const char *node,
 void core_output_full(struct core *core, const char *job, uint32_t attempt);
 void core_output_broken(struct core *core, const char *job, uint32_t attempt);
 
+/* The server whose waiting event lists are nudged now and then; closed only
+ * after core_stop. */
+void core_serve(struct core *core, struct http *http);
+
 /* --- on the core thread --- */
 
 struct inventory *core_inventory(struct core *core);

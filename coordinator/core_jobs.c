@@ -23,8 +23,9 @@
 enum {
     WHY_TARGETS_MAX = 16, /* candidates kept in an attempt's row */
     WHY_MAX_BYTES = 32 * 1024,
-    UNANSWERED_S = 30, /* an agent that does not end a job for so long
-                        * loses its link, and its slots are free */
+    FORGIVE_FIRST_MS = 250, /* doubles with each attempt that was lost */
+    UNANSWERED_S = 30,      /* an agent that does not end a job for so long
+                             * loses its link, and its slots are free */
     FRAMES_MAX_BYTES = 64 * 1024 * 1024,
     RESULT_MAX_BYTES = 16 * 1024 * 1024,
     RECORD_JSON_MAX_BYTES = 256 * 1024,
@@ -295,7 +296,8 @@ place(struct core *core, struct job *job, struct buf *why, struct error *err)
     enum status status =
         choose(core, job, false, &nodes, &candidates, &count, &chosen, err);
 
-    if (status != STATUS_OK && job->failed_node_count > 0) {
+    if (status != STATUS_OK && job->failed_node_count > 0 &&
+        job->forgive.ns <= clock_monotonic().ns) {
         free(nodes);
         free(candidates);
         status =
@@ -527,6 +529,9 @@ job_lose(struct core *core, struct job *job, const char *reason)
              reason);
     memcpy(job->failed_nodes[job->failed_node_count++],
            current_attempt(job)->node, UUID_TEXT_BYTES);
+    job->forgive = span_add(
+        clock_monotonic(),
+        span_ms(FORGIVE_FIRST_MS * (INT64_C(1) << job->failed_node_count)));
     job_step(core, job, JOB_LOST);
 }
 
@@ -891,10 +896,20 @@ jobs_timers(struct core *core, struct span now)
         struct job *next = job->next;
         struct span left = span_sub(job->deadline, now);
 
-        if (left.ns <= 0)
+        if (left.ns <= 0) {
             job_step(core, job, JOB_EXPIRED);
-        else if (left.ns < wait.ns)
-            wait = left;
+        } else {
+            struct span pause = span_sub(job->forgive, now);
+
+            if (pause.ns > 0 && pause.ns < left.ns)
+                left = pause;
+            else if (job->forgive.ns != 0 && pause.ns <= 0) {
+                job->forgive.ns = 0;
+                core->want_round = true;
+            }
+            if (left.ns < wait.ns)
+                wait = left;
+        }
         job = next;
     }
     unanswered_sweep(core, now);

@@ -200,27 +200,36 @@ on_done(struct core *core, struct node *node, const struct wire_job_done *done)
     job_retire(core, job);
 }
 
+/* An agent's code goes into rows, records and logs: nothing but a word. */
+static const char *
+code_plain(const char *code)
+{
+    size_t size = strlen(code);
+
+    return size > 0 && size < 24 &&
+                   strspn(code, "abcdefghijklmnopqrstuvwxyz0123456789_") == size
+               ? code
+               : "failed";
+}
+
 static void
 on_fail(struct core *core, struct node *node, const struct wire_job_fail *fail)
 {
     struct job *job = job_of(core, node, fail->job, fail->attempt);
+    const char *code = code_plain(fail->code);
     char quoted[WIRE_TEXT_BYTES + 16];
 
     log_info("job.attempt_failed",
              "job=%s attempt=%" PRIu32 " node=%s code=%s ids=%" PRIu64
              " passes=%" PRIu64 " passes_after_cancel=%" PRIu64 " detail=%s",
-             fail->job, fail->attempt, node->id, fail->code, fail->ids,
-             fail->passes, fail->passes_after_cancel,
+             fail->job, fail->attempt, node->id, code, fail->ids, fail->passes,
+             fail->passes_after_cancel,
              log_quote(fail->text, quoted, sizeof(quoted)));
     if (job == NULL)
         return;
     job_leave_node(core, job);
-    if (job->state == JOB_RUNNING) {
-        char code[JOB_REASON_BYTES];
-
-        snprintf(code, sizeof(code), "%.31s", fail->code);
+    if (job->state == JOB_RUNNING)
         job_lose(core, job, code);
-    }
     job_retire(core, job);
 }
 

@@ -30,7 +30,7 @@ struct core {
     pthread_t thread;
     bool started;
     pthread_mutex_t lock; /* of commands and flags below */
-    pthread_cond_t wake;
+    int wake[2];          /* a byte: there is something to do */
     struct command *first, *last;
     bool quit;
     bool stopping; /* core thread: takes no more jobs */
@@ -41,6 +41,8 @@ struct core {
     bool want_round;
     struct span fleet_published;
     struct span swept, unanswered_swept;
+    struct http *http; /* NULL before it serves */
+    struct span nudged;
 
     pthread_mutex_t records_lock;
     struct idmap records;                       /* struct kept_record */

@@ -568,6 +568,20 @@ waiting_end(struct http *http)
 }
 
 void
+http_nudge(struct http *http)
+{
+    struct http_connection *connection, *next;
+
+    pthread_mutex_lock(&http->lock);
+    for (connection = http->waiting; connection != NULL; connection = next) {
+        next = connection->next;
+        if (connection->stream != NULL && sse_nudge(connection->stream))
+            resume_locked(http, connection);
+    }
+    pthread_mutex_unlock(&http->lock);
+}
+
+void
 http_close(struct http *http)
 {
     if (http == NULL)

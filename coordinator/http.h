@@ -81,6 +81,9 @@ void http_quiesce(struct http *http);
 /* Answer what still waits with 503, end streams, stop the threads.  Only after
  * core_stop: it is the core that resumes requests. */
 void http_close(struct http *http);
+/* Make event lists that wait say something, so that readers who left are
+ * noticed. From any thread. */
+void http_nudge(struct http *http);
 uint16_t http_port(const struct http *http);
 
 #endif

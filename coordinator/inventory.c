@@ -194,9 +194,12 @@ model_on_disk(const struct wire_hello *hello, const char *digest)
     return NULL;
 }
 
+/* A private pool serves its owner: its name alone opens nothing. */
 static bool
-in_pool(const struct node *node, const char *pool)
+in_pool(const struct node *node, const char *pool, int64_t account)
 {
+    if (strcmp(pool, "public") != 0 && node->owner != account)
+        return false;
     for (size_t i = 0; i < node->pool_count; i++)
         if (strcmp(node->pools[i], pool) == 0)
             return true;
@@ -233,7 +236,7 @@ node_target(const struct node *node, const struct job *job,
     *target = (struct place_target){
         .online = node->link != 0,
         .lending = strcmp(state, "lending") == 0 || strcmp(state, "busy") == 0,
-        .in_pool = in_pool(node, job->pool),
+        .in_pool = in_pool(node, job->pool, job->account),
         .excluded = failed_there(job, node->id),
         .capabilities = capabilities_of(&hello->engine),
         .limit_bytes = hello->facts.limit_bytes,

@@ -105,6 +105,7 @@ struct job {
     bool failed;
     char failed_nodes[JOB_ATTEMPTS_MAX][UUID_TEXT_BYTES];
     size_t failed_node_count;
+    struct span forgive; /* from then on a node that failed may try again */
     struct price price; /* of the settlement */
     bool settled;
     /* Told when the end is written; asked for by a cancel. */

@@ -26,7 +26,8 @@ struct sse {
     bool begun;
     bool over; /* nothing after what is pending */
     atomic_bool stopped;
-    struct buf text; /* of the events just read */
+    atomic_bool nudged; /* say something */
+    struct buf text;    /* of the events just read */
     struct buf pending;
     size_t sent; /* of pending */
 };
@@ -43,6 +44,7 @@ sse_new(struct request *request, struct record *record,
     sse->options = *options;
     sse->index = options->first;
     atomic_init(&sse->stopped, false);
+    atomic_init(&sse->nudged, false);
     buf_init(&sse->text, RECORD_MAX_BYTES);
     buf_init(&sse->pending, PENDING_MAX_BYTES);
     return sse;
@@ -254,8 +256,11 @@ sse_read(struct sse *sse, char *bytes, size_t max)
         sse->sent = 0;
         if (sse->over)
             return SSE_OVER;
-        if (!sse_next(sse, &sse->pending))
+        if (sse_next(sse, &sse->pending))
+            continue;
+        if (!atomic_exchange(&sse->nudged, false))
             return wait_for_more(sse);
+        buf_append_text(&sse->pending, ": waiting\n\n");
     }
     size = sse->pending.size - sse->sent;
     if (size > max)
@@ -263,6 +268,15 @@ sse_read(struct sse *sse, char *bytes, size_t max)
     memcpy(bytes, sse->pending.data + sse->sent, size);
     sse->sent += size;
     return (ssize_t)size;
+}
+
+bool
+sse_nudge(struct sse *sse)
+{
+    if (!sse->options.events || !record_unwait(sse->record, on_more, sse))
+        return false;
+    atomic_store(&sse->nudged, true);
+    return true;
 }
 
 bool

@@ -40,6 +40,11 @@ bool sse_next(struct sse *sse, struct buf *out);
  * SSE_OVER: there will be no more. On the connection's HTTP thread. */
 ssize_t sse_read(struct sse *sse, char *bytes, size_t max);
 
+/* Make an event list that waits write a comment, from any thread: what is sent
+ * to a client that left comes back as an error, and the connection ends.
+ * True: the caller resumes the connection. */
+bool sse_nudge(struct sse *sse);
+
 /* End it at once, from any thread, when it waits: true: the caller resumes the
  * connection.  To be repeated until the connection waits no more. */
 bool sse_stop(struct sse *sse);

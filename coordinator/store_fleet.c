@@ -227,7 +227,7 @@ store_node_drain(struct write *write, const char *node, bool draining)
 static const struct statement node_remove_row = {
     .name = "node_remove",
     .sql = "UPDATE berth.node SET removed = coalesce(removed, now()), "
-           "name = name || ' (removed ' || id || ')' "
+           "name = left(name, 12) || ' (removed ' || id || ')' "
            "WHERE id = $1 AND removed IS NULL",
     .shape = DB_NONE,
     .param_count = 1,

@@ -2,12 +2,14 @@
 #include "ledger/db.h"
 
 #include <assert.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include <libpq-fe.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/units.h"
@@ -25,7 +27,8 @@ struct db {
     const struct statement **prepared; /* on this connection, by address */
     size_t prepared_count;
     size_t prepared_capacity;
-    bool broken; /* to be closed, whatever libpq says */
+    bool broken;       /* to be closed, whatever libpq says */
+    int64_t answer_ms; /* most for one answer; 0: as long as it takes */
 };
 
 struct db_rows {
@@ -86,7 +89,8 @@ first_line_size(const char *text)
 static enum status
 connection_error(struct db *db, struct error *err)
 {
-    const char *text = PQerrorMessage(db->conn);
+    const char *text =
+        db->broken ? "no answer in time" : PQerrorMessage(db->conn);
 
     error_set(err, STATUS_RETRY, "database: %.*s", first_line_size(text), text);
     (void)error_tag(err, "08006", NULL);
@@ -176,6 +180,55 @@ db_is_usable(struct db *db)
 
 /* --- statements ----------------------------------------------------------- */
 
+void
+db_set_deadline(struct db *db, int64_t ms)
+{
+    assert(ms >= 0);
+    db->answer_ms = ms;
+}
+
+/* False when the server has said nothing until @until: one that hangs (it was
+ * stopped, or its disk is) must not hold the caller for ever. */
+static bool
+answer_is_there(struct db *db, struct span until)
+{
+    while (PQisBusy(db->conn) == 1) {
+        struct pollfd server = {.fd = PQsocket(db->conn), .events = POLLIN};
+        int64_t left = span_as_ms(span_sub(until, clock_monotonic()));
+
+        if (db->answer_ms != 0 && left <= 0)
+            return false;
+        (void)poll(&server, 1, db->answer_ms != 0 ? (int)left : -1);
+        if (PQconsumeInput(db->conn) != 1)
+            return true; /* it broke: libpq has that as the result */
+    }
+    return true;
+}
+
+/* The last result of what was @sent; NULL when there is none. */
+static PGresult *
+answer_await(struct db *db, int sent)
+{
+    struct span until = span_add(clock_monotonic(), span_ms(db->answer_ms));
+    PGresult *last = NULL, *next = NULL;
+
+    if (sent != 1)
+        return NULL;
+    do {
+        if (!answer_is_there(db, until)) {
+            db->broken = true; /* an answer may still come: never read it */
+            PQclear(last);
+            return NULL;
+        }
+        next = PQgetResult(db->conn);
+        if (next != NULL) {
+            PQclear(last);
+            last = next;
+        }
+    } while (next != NULL);
+    return last;
+}
+
 static bool
 is_prepared(const struct db *db, const struct statement *statement)
 {
@@ -193,8 +246,9 @@ prepare(struct db *db, const struct statement *statement, struct error *err)
 
     if (is_prepared(db, statement))
         return STATUS_OK;
-    result = PQprepare(db->conn, statement->name, statement->sql,
-                       statement->param_count, NULL);
+    result = answer_await(db, PQsendPrepare(db->conn, statement->name,
+                                            statement->sql,
+                                            statement->param_count, NULL));
     if (PQresultStatus(result) != PGRES_COMMAND_OK) {
         status = result_error(db, result, statement->name, err);
         goto out;
@@ -298,11 +352,12 @@ db_run(struct db *db, const struct statement *statement,
     if (status != STATUS_OK)
         return status;
     bind(&bound, statement, params);
-    return accept_result(db, statement,
-                         PQexecPrepared(db->conn, statement->name,
-                                        statement->param_count, bound.values,
-                                        bound.sizes, bound.formats, 0),
-                         rows, err);
+    return accept_result(
+        db, statement,
+        answer_await(db, PQsendQueryPrepared(
+                             db->conn, statement->name, statement->param_count,
+                             bound.values, bound.sizes, bound.formats, 0)),
+        rows, err);
 }
 
 /* Queue every call; the server works on the first meanwhile. */

@@ -9,6 +9,8 @@
 
 #include "common/banned.h"
 
+enum { READER_ANSWER_MS = 10000 };
+
 struct db_pool {
     pthread_mutex_t mutex;
     pthread_cond_t freed;
@@ -26,6 +28,7 @@ reader_open(const char *conninfo, struct db **db, struct error *err)
 
     if (status != STATUS_OK)
         return status;
+    db_set_deadline(opened, READER_ANSWER_MS);
     status = db_command(opened, "SET default_transaction_read_only = on", "SET",
                         err);
     if (status == STATUS_OK)

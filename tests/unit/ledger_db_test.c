@@ -294,6 +294,24 @@ a_reader_that_the_server_closed_is_opened_again(void **state)
     assert_false(db_is_alive(db));
 }
 
+static void
+a_server_that_hangs_holds_nobody_for_ever(void **state)
+{
+    static const struct statement hang = {
+        .name = "hang",
+        .sql = "SELECT pg_sleep(60)",
+        .shape = DB_ONE,
+    };
+    struct db *own = NULL;
+
+    (void)state;
+    assert_int_equal(db_open(pg_conninfo(pg), &own, &err), STATUS_OK);
+    db_set_deadline(own, 50);
+    assert_int_equal(db_run(own, &hang, NULL, NULL, &err), STATUS_RETRY);
+    assert_false(db_is_alive(own));
+    db_close(own);
+}
+
 int
 main(void)
 {
@@ -306,6 +324,7 @@ main(void)
         cmocka_unit_test(statements_run_together_stop_at_the_first_failure),
         cmocka_unit_test(a_missing_server_is_a_retry),
         cmocka_unit_test(readers_share_few_connections_and_cannot_write),
+        cmocka_unit_test(a_server_that_hangs_holds_nobody_for_ever),
         cmocka_unit_test(a_reader_that_the_server_closed_is_opened_again),
     };
 
