@@ -135,6 +135,10 @@ api_accounts_add(struct request *request, struct reply *reply,
     (void)reply;
     if (status == STATUS_OK && body.name[strspn(body.name, " \t\r\n")] == '\0')
         status = error_set(err, STATUS_INVALID, "/name: it is blank");
+    if (status == STATUS_OK &&
+        strspn(body.name, "0123456789") == strlen(body.name))
+        status = error_set(err, STATUS_INVALID,
+                           "/name: digits alone look like an account's number");
     if (status != STATUS_OK)
         return status;
     call = mem_alloc(sizeof(*call));
@@ -442,6 +446,9 @@ api_grants_add(struct request *request, struct reply *reply, struct error *err)
     if (status == STATUS_OK)
         status = field_decode(doc.root, grant_fields, COUNT_OF(grant_fields),
                               &body, sizeof(body), err);
+    if (status == STATUS_OK && json_is_null(body.account))
+        status = error_set(err, STATUS_INVALID,
+                           "/account: the number or name of an account");
     if (status == STATUS_OK)
         status = account_named(request, body.account, "account", &account, err);
     json_doc_clear(&doc);

@@ -507,10 +507,12 @@ query_read(const struct request *request, struct list_query *query,
                           query->limit == 0))
         return query_refuse(err, "limit", "a number from 1 to 100");
     if (all != NULL && strcmp(all, "1") == 0) {
-        if ((request->key.scopes & SCOPE_OPERATOR) == 0)
-            return error_set(err, STATUS_DENIED,
-                             "the jobs of all accounts need a key with the "
-                             "scope operator");
+        if ((request->key.scopes & SCOPE_OPERATOR) == 0) {
+            (void)error_set(err, STATUS_DENIED,
+                            "the jobs of all accounts need a key with the "
+                            "scope operator");
+            return error_tag(err, "scope_missing", "all");
+        }
         query->account = 0;
     }
     snprintf(query->state, sizeof(query->state), "%s", state ? state : "");

@@ -69,7 +69,7 @@ scopes_check(const struct key_view *key, uint32_t scopes, struct error *err)
                     "this needs a key with the scope %s, and \"%s\" (%s...) "
                     "has it not: use another key, or ask an operator for one",
                     names, key->name, key->prefix);
-    return error_tag(err, "missing_scope", NULL);
+    return error_tag(err, "scope_missing", NULL);
 }
 
 enum status

@@ -93,6 +93,23 @@ entry_check(const struct catalogue_entry *entry,
     return STATUS_OK;
 }
 
+static size_t
+longest_token(const struct tokenizer *tokenizer)
+{
+    size_t longest = 1;
+    struct buf bytes;
+
+    buf_init(&bytes, CATALOGUE_FILE_MAX_BYTES);
+    for (uint32_t id = 0; id < tokenizer_vocabulary(tokenizer); id++) {
+        buf_reset(&bytes);
+        if (tokenizer_append(tokenizer, id, true, &bytes) &&
+            bytes.size > longest)
+            longest = bytes.size;
+    }
+    buf_clear(&bytes);
+    return longest;
+}
+
 enum status
 model_make(const struct catalogue_entry *entry, struct instant created,
            const struct model_files *files, struct model **made,
@@ -128,6 +145,7 @@ model_make(const struct catalogue_entry *entry, struct instant created,
     if (status == STATUS_OK)
         status = template_make(files, tokenizer.root, model, err);
     if (status == STATUS_OK) {
+        model->token_bytes_max = longest_token(model->tokenizer);
         model->end_id_count = numbers.stop_id_count;
         memcpy(model->end_ids, numbers.stop_ids, sizeof(model->end_ids));
         *made = model_keep(model);

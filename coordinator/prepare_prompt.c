@@ -15,11 +15,22 @@ static enum status
 encode(struct job *job, const char *text, size_t size, const char *param,
        struct error *err)
 {
+    uint64_t context = job->model->entry.context;
     struct token_ids ids = {0};
     struct error inner = {0};
-    enum status status =
-        tokenizer_encode(job->model->tokenizer, text, size, true, &ids, &inner);
+    enum status status;
 
+    /* Even of the longest tokens these are too many: spare the work. */
+    if (size / job->model->token_bytes_max > context) {
+        (void)error_set(err, STATUS_INVALID,
+                        "This model's maximum context length is %" PRIu64
+                        " tokens. However, your %s has %zu bytes, which are "
+                        "more tokens than that. Please shorten it.",
+                        context, param, size);
+        return error_tag(err, "context_length_exceeded", param);
+    }
+    status =
+        tokenizer_encode(job->model->tokenizer, text, size, true, &ids, &inner);
     if (status != STATUS_OK)
         return prepare_refuse(err, param, "%.400s", inner.text);
     job->prompt = ids.ids;
@@ -42,7 +53,9 @@ role_name(const struct json *message)
     size_t size;
     const char *role = json_as_text(json_get(message, "role"), &size);
 
-    for (size_t i = 0; role != NULL && i < COUNT_OF(names); i++)
+    if (role == NULL || strlen(role) != size)
+        return NULL;
+    for (size_t i = 0; i < COUNT_OF(names); i++)
         if (strcmp(role, names[i][0]) == 0)
             return names[i][1];
     return NULL;

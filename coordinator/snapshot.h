@@ -62,6 +62,7 @@ struct model {
     struct catalogue_entry entry;
     struct instant created;
     struct tokenizer *tokenizer;
+    size_t token_bytes_max;    /* of the longest token */
     struct template *template; /* NULL: no chat template, chat is refused */
     uint32_t end_ids[16];
     size_t end_id_count;

@@ -106,7 +106,7 @@ a_missing_scope_is_named(void **state)
         check("Bearer sk-berth-test", SCOPE_OWNER | SCOPE_OPERATOR),
         STATUS_DENIED);
     assert_non_null(strstr(err.text, "owner or operator"));
-    assert_string_equal(err.code, "missing_scope");
+    assert_string_equal(err.code, "scope_missing");
     assert_int_equal(seen.account, 0);
 }
 
