@@ -118,6 +118,11 @@ adopt(struct app *app, struct db *db, const struct db_rows *rows, size_t row,
         status = wallet_find(app, from.account, &from.wallet, err);
     if (status == STATUS_OK)
         status = prepare_job(&from, &prepared, err);
+    if (status == STATUS_OK &&
+        prepared.job->hold.micro > db_i64(rows, row, JOB_COL_HOLD_UCR))
+        status = error_set(err, STATUS_CONFLICT,
+                           "its model has changed, and the hold does not cover "
+                           "it any more: send it again");
     if (status == STATUS_OK) {
         row_apply(rows, row, request, prepared.job);
         status = store_attempt_last(db, prepared.job->id,

@@ -11,6 +11,7 @@
 #include "coordinator/admin.h"
 #include "coordinator/api.h"
 #include "coordinator/api_key.h"
+#include "coordinator/names.h"
 #include "coordinator/view_json.h"
 #include "ledger/ledger.h"
 
@@ -21,6 +22,7 @@ enum {
     LIFE_MAX_S = 10 * 365 * 86400,
     NOTE_BYTES = 200,
     SECRET_BYTES = 32,
+    IDEMPOTENCY_MAX_BYTES = 255,
 };
 
 static bool
@@ -133,8 +135,8 @@ api_accounts_add(struct request *request, struct reply *reply,
         COUNT_OF(account_fields), &body, sizeof(body), err);
 
     (void)reply;
-    if (status == STATUS_OK && body.name[strspn(body.name, " \t\r\n")] == '\0')
-        status = error_set(err, STATUS_INVALID, "/name: it is blank");
+    if (status == STATUS_OK)
+        status = name_check(body.name, err);
     if (status == STATUS_OK &&
         strspn(body.name, "0123456789") == strlen(body.name))
         status = error_set(err, STATUS_INVALID,
@@ -166,13 +168,15 @@ account_named(const struct request *request, const struct json *value,
         found = identity_account_named(view, name);
     else if (json_is_null(value) || json_as_i64(value, &id) == STATUS_OK)
         found = identity_account(view, id);
-    if (found == NULL) {
+    if (found == NULL && is_operator(request)) {
         (void)error_set(err, STATUS_NOT_FOUND,
                         "%s: no such account: list them with GET "
                         "/api/v1/accounts",
                         field);
         status = error_tag(err, "account_not_found", field);
-    } else if (found->id != request->key.account && !is_operator(request)) {
+    } else if (found == NULL ||
+               (found->id != request->key.account && !is_operator(request))) {
+        /* The same for names that exist and names that do not. */
         (void)error_set(err, STATUS_DENIED,
                         "%s: only a key with the scope operator may name "
                         "another account",
@@ -298,6 +302,8 @@ api_keys_add(struct request *request, struct reply *reply, struct error *err)
     if (status == STATUS_OK)
         status = account_named(request, body.account, "account", &account, err);
     if (status == STATUS_OK)
+        status = name_check(body.name, err);
+    if (status == STATUS_OK)
         status = scopes_parse(request, &body, &scopes, err);
     json_doc_clear(&doc);
     if (status != STATUS_OK)
@@ -353,10 +359,30 @@ on_key_revoked(void *arg, const struct error *err)
         request_resume(request);
 }
 
+/* Nobody takes away what they could not have given. */
+static enum status
+revoke_check(const struct request *request, struct error *err)
+{
+    const struct identity_view *view = identity_take(request->app->snapshots);
+    const struct key_view *key = identity_key_by_id(view, request->param);
+    bool more = key != NULL && (key->scopes & ~request->key.scopes) != 0;
+
+    identity_drop(view);
+    if (!more || is_operator(request))
+        return STATUS_OK;
+    (void)error_set(err, STATUS_DENIED,
+                    "that key has scopes that your own key has not: revoke it "
+                    "with itself or with an operator's key");
+    return error_tag(err, "scope_missing", NULL);
+}
+
 enum status
 api_key_revoke(struct request *request, struct reply *reply, struct error *err)
 {
     enum status status = key_write(request, reply, err);
+
+    if (status == STATUS_OK)
+        status = revoke_check(request, err);
 
     if (status != STATUS_OK)
         return status;
@@ -385,6 +411,7 @@ struct grant_call {
     char id[UUID_TEXT_BYTES];
     int64_t account;
     uint64_t amount;
+    char note[NOTE_BYTES];
 };
 
 static void
@@ -393,10 +420,15 @@ on_granted(void *arg, const struct error *err)
     struct grant_call *call = arg;
     struct request *request = call->request;
     struct json_out out;
+    char quoted[2 * NOTE_BYTES];
 
     if (err != NULL) {
         request_fail(request, err);
     } else {
+        log_info("grant.made",
+                 "id=%s account=%" PRId64 " amount_ucr=%" PRIu64 " note=%s",
+                 call->id, call->account, call->amount,
+                 log_quote(call->note, quoted, sizeof(quoted)));
         request->reply.status = 201;
         json_out_init(&out, &request->reply.body);
         json_open_object(&out);
@@ -407,6 +439,19 @@ on_granted(void *arg, const struct error *err)
         request_resume(request);
     }
     free(call);
+}
+
+static enum status
+idempotency_check(const struct request *request, struct error *err)
+{
+    const char *key = request_header(request, "Idempotency-Key");
+
+    if (key == NULL || (key[0] != '\0' && strlen(key) <= IDEMPOTENCY_MAX_BYTES))
+        return STATUS_OK;
+    (void)error_set(err, STATUS_INVALID,
+                    "Idempotency-Key has 1 to %d bytes, or leave it out",
+                    IDEMPOTENCY_MAX_BYTES);
+    return error_tag(err, "invalid_value", "Idempotency-Key");
 }
 
 /* The UUID that stands for an Idempotency-Key of this account: version 8 of
@@ -446,6 +491,8 @@ api_grants_add(struct request *request, struct reply *reply, struct error *err)
     if (status == STATUS_OK)
         status = field_decode(doc.root, grant_fields, COUNT_OF(grant_fields),
                               &body, sizeof(body), err);
+    if (status == STATUS_OK)
+        status = idempotency_check(request, err);
     if (status == STATUS_OK && json_is_null(body.account))
         status = error_set(err, STATUS_INVALID,
                            "/account: the number or name of an account");
@@ -458,6 +505,7 @@ api_grants_add(struct request *request, struct reply *reply, struct error *err)
     call->request = request;
     call->account = account.id;
     call->amount = body.amount_ucr;
+    memcpy(call->note, body.note, sizeof(call->note));
     grant_id(request, call->id);
     request_suspend(request);
     admin_grant(request->app, call->id, account.wallet,
@@ -573,6 +621,8 @@ api_join_tokens_add(struct request *request, struct reply *reply,
     if (status == STATUS_OK && doc.root != NULL)
         status = field_decode(doc.root, token_fields, COUNT_OF(token_fields),
                               &body, sizeof(body), err);
+    if (status == STATUS_OK && body.name[0] != '\0')
+        status = name_check(body.name, err);
     if (status == STATUS_OK)
         status = pools_check(&body, err);
     if (status == STATUS_OK)

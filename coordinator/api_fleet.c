@@ -11,6 +11,7 @@
 #include "coordinator/api.h"
 #include "coordinator/inventory.h"
 #include "coordinator/links.h"
+#include "coordinator/names.h"
 #include "coordinator/view_json.h"
 
 #include "common/banned.h"
@@ -375,6 +376,8 @@ api_join(struct request *request, struct reply *reply, struct error *err)
     status =
         field_decode_text(request->body.data, request->body.size, join_fields,
                           COUNT_OF(join_fields), body, sizeof(*body), err);
+    if (status == STATUS_OK && body->has_name)
+        status = name_check(body->name, err);
     if (status == STATUS_OK)
         status = join_prepare(request->app, body, join, err);
     free(body);

@@ -254,8 +254,7 @@ key_is_good(struct app *app, const char *key)
 }
 
 static enum status
-admin_account(struct app *app, struct account_view *account, bool *fresh,
-              struct error *err)
+admin_account(struct app *app, struct account_view *account, struct error *err)
 {
     const struct identity_view *view = identity_take(app->snapshots);
     const struct account_view *found = identity_account_named(view, "admin");
@@ -266,23 +265,24 @@ admin_account(struct app *app, struct account_view *account, bool *fresh,
     identity_drop(view);
     if (account->id != 0)
         return STATUS_OK;
-    *fresh = true;
     snprintf(account->name, sizeof(account->name), "admin");
     answer_wait_init(&wait);
     admin_account_add(app, account, answer_wait_done, &wait);
     return answer_wait_take(&wait, err);
 }
 
+/* Always the same, so that the wallet is funded once, however often the start
+ * before it was cut short. */
+static const char dev_grant_id[] = "00000000-0000-8000-8000-000000000001";
+
 static enum status
 wallet_fund(struct app *app, int64_t wallet, struct error *err)
 {
     struct credits amount = {.micro = (int64_t)DEV_WALLET_CREDITS * 1000000};
     struct answer_wait wait;
-    char id[UUID_TEXT_BYTES];
 
-    uuid_make(clock_wall(), id);
     answer_wait_init(&wait);
-    admin_grant(app, id, wallet, amount, answer_wait_done, &wait);
+    admin_grant(app, dev_grant_id, wallet, amount, answer_wait_done, &wait);
     return answer_wait_take(&wait, err);
 }
 
@@ -294,11 +294,10 @@ app_dev_key(struct app *app, char *secret, size_t secret_size,
     struct answer_wait wait;
     struct key_view key;
     enum status status;
-    bool fresh = false;
 
     if (key_is_good(app, secret))
         return STATUS_OK;
-    status = admin_account(app, &account, &fresh, err);
+    status = admin_account(app, &account, err);
     if (status != STATUS_OK)
         return status;
     assert(secret_size >= API_KEY_SECRET_BYTES);
@@ -307,7 +306,7 @@ app_dev_key(struct app *app, char *secret, size_t secret_size,
     answer_wait_init(&wait);
     admin_key_add(app, &key, answer_wait_done, &wait);
     status = answer_wait_take(&wait, err);
-    if (status == STATUS_OK && fresh)
+    if (status == STATUS_OK)
         status = wallet_fund(app, account.wallet, err);
     return status;
 }

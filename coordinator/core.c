@@ -493,6 +493,21 @@ records_end(struct core *core, const char *job)
     pthread_mutex_unlock(&core->records_lock);
 }
 
+void
+records_forget(struct core *core, const char *job)
+{
+    struct kept_record *kept;
+
+    pthread_mutex_lock(&core->records_lock);
+    kept = idmap_remove(&core->records, job);
+    pthread_mutex_unlock(&core->records_lock);
+    if (kept == NULL)
+        return;
+    assert(!kept->ended);
+    record_drop(kept->record);
+    free(kept);
+}
+
 struct record *
 core_record(struct core *core, const char *job)
 {

@@ -5,6 +5,7 @@
  * is noted and acted on then. */
 #include <assert.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,8 +25,10 @@ enum {
     WHY_TARGETS_MAX = 16, /* candidates kept in an attempt's row */
     WHY_MAX_BYTES = 32 * 1024,
     FORGIVE_FIRST_MS = 250, /* doubles with each attempt that was lost */
-    UNANSWERED_S = 30,      /* an agent that does not end a job for so long
-                             * loses its link, and its slots are free */
+    STALLED_S = 60,         /* without an id for so long it is lost */
+    SLOWNESS_MAX_MS = 3600000,
+    UNANSWERED_S = 30, /* an agent that does not end a job for so long
+                        * loses its link, and its slots are free */
     FRAMES_MAX_BYTES = 64 * 1024 * 1024,
     RESULT_MAX_BYTES = 16 * 1024 * 1024,
     RECORD_JSON_MAX_BYTES = 256 * 1024,
@@ -48,6 +51,24 @@ struct job_write {
     struct error error;
 };
 
+static struct write *job_write_new(struct core *core, const struct job *job,
+                                   enum job_event done, enum job_event failed);
+
+/* The end as it should be cannot be written (never expected): at least the
+ * hold must not stay for ever. */
+static void
+end_plainly(struct core *core, struct job *job)
+{
+    struct write *write = job_write_new(core, job, JOB_WRITTEN, JOB_WRITTEN);
+
+    job->abandoned = true;
+    job->settled = false;
+    ledger_release(write, core->app->epoch, job->id);
+    store_job_abandon(write, job->id, "internal",
+                      "its end could not be written; nothing was charged");
+    writer_submit(core->app->writer, write);
+}
+
 static void
 run_written(struct core *core, void *arg)
 {
@@ -61,6 +82,12 @@ run_written(struct core *core, void *arg)
         job->failed = true;
         log_error("job.end_unwritten", "job=%s status=%s detail=\"%s\"",
                   job->id, status_name(written->status), written->error.text);
+        if (!job->abandoned && written->status != STATUS_RETRY &&
+            written->status != STATUS_DENIED) {
+            end_plainly(core, job);
+            free(written);
+            return;
+        }
     }
     job_step(core, job,
              written->status == STATUS_OK ? written->done : written->failed);
@@ -382,6 +409,9 @@ job_submit(struct core *core, struct job *job)
     if (core->stopping)
         status = error_set(&job->error, STATUS_RETRY,
                            "the coordinator is stopping: try again");
+    else if (!atomic_load(&core->app->reachable))
+        status = error_set(&job->error, STATUS_RETRY,
+                           "the database does not answer: try again");
     else if (core->queue_first == NULL)
         status = place(core, job, &why, &job->error);
     else
@@ -522,7 +552,14 @@ attempt_close(struct job *job, const char *reason)
 void
 job_lose(struct core *core, struct job *job, const char *reason)
 {
+    struct record_state state;
+
     assert(job->state == JOB_RUNNING);
+    record_state(job->record, &state);
+    if (state.finish != OUTPUT_GOING) {
+        job_step(core, job, JOB_FULL); /* complete: its word is on the way */
+        return;
+    }
     attempt_close(job, reason);
     log_warn("job.attempt_lost", "job=%s attempt=%" PRIu32 " node=%s reason=%s",
              job->id, current_attempt(job)->number, current_attempt(job)->node,
@@ -560,7 +597,8 @@ retry(struct core *core, struct job *job)
     store_job_requeue(write, job->id);
     writer_submit(core->app->writer, write);
     core->want_round = true;
-    if (job->attempt_count < JOB_ATTEMPTS_MAX && !core->stopping)
+    if (job->attempt_count < JOB_ATTEMPTS_MAX &&
+        (job->outlives || !core->stopping))
         return;
     job->failed = true;
     (void)error_set(&job->error, STATUS_RETRY,
@@ -790,6 +828,7 @@ refuse(struct core *core, struct job *job)
 {
     job_leave_node(core, job);
     admitted(job, &job->error);
+    records_forget(core, job->id);
     job->failed = true;
     finish(core, job);
 }
@@ -869,6 +908,24 @@ job_cancel(struct core *core, struct job *job, const char *reason)
     return true;
 }
 
+/* Progress is ids.  The first may take ten times what was predicted more. */
+static bool
+is_stalled(struct job *job, struct span now)
+{
+    const struct job_attempt *attempt = current_attempt(job);
+    double slowness = attempt->predicted_ttft_ms * 10;
+    struct span limit = span_s(STALLED_S), since;
+    struct record_state state;
+
+    record_state(job->record, &state);
+    since = state.first_seen ? state.last_at : attempt->dispatched;
+    if (!state.first_seen && slowness > 0)
+        limit = span_add(limit,
+                         span_ms(slowness < SLOWNESS_MAX_MS ? (int64_t)slowness
+                                                            : SLOWNESS_MAX_MS));
+    return span_sub(now, since).ns > limit.ns;
+}
+
 /* An agent that does not end a job loses its link: its slots are free. */
 static void
 unanswered_sweep(struct core *core, struct span now)
@@ -884,6 +941,8 @@ unanswered_sweep(struct core *core, struct span now)
             job->deadline.ns <= now.ns)
             links_end(core->app->links, job->node->link,
                       "it did not answer a job.cancel");
+        else if (job->state == JOB_RUNNING && is_stalled(job, now))
+            job_lose(core, job, "stalled");
 }
 
 struct span

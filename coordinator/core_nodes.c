@@ -133,7 +133,11 @@ on_hello(struct core *core, uint64_t link, struct node *node,
                "started with --dev: join without --profile");
         return;
     }
-    if (node->link != 0 && node->link != link) {
+    if (node->link == link) {
+        links_end(core->app->links, link, "a second hello");
+        return;
+    }
+    if (node->link != 0) {
         links_end(core->app->links, node->link, "a newer link of this node");
         go_offline(core, node, "a newer link");
     }
@@ -219,14 +223,14 @@ on_fail(struct core *core, struct node *node, const struct wire_job_fail *fail)
     const char *code = code_plain(fail->code);
     char quoted[WIRE_TEXT_BYTES + 16];
 
+    if (job == NULL)
+        return;
     log_info("job.attempt_failed",
              "job=%s attempt=%" PRIu32 " node=%s code=%s ids=%" PRIu64
              " passes=%" PRIu64 " passes_after_cancel=%" PRIu64 " detail=%s",
-             fail->job, fail->attempt, node->id, code, fail->ids, fail->passes,
+             job->id, fail->attempt, node->id, code, fail->ids, fail->passes,
              fail->passes_after_cancel,
              log_quote(fail->text, quoted, sizeof(quoted)));
-    if (job == NULL)
-        return;
     job_leave_node(core, job);
     if (job->state == JOB_RUNNING)
         job_lose(core, job, code);

@@ -81,5 +81,7 @@ void node_remove(struct core *core, struct node *node);
 /* records */
 void records_add(struct core *core, const char *job, struct record *record);
 void records_end(struct core *core, const char *job);
+/* Of a job that was never taken. */
+void records_forget(struct core *core, const char *job);
 
 #endif

@@ -106,8 +106,9 @@ struct job {
     char failed_nodes[JOB_ATTEMPTS_MAX][UUID_TEXT_BYTES];
     size_t failed_node_count;
     struct span forgive; /* from then on a node that failed may try again */
-    struct price price; /* of the settlement */
+    struct price price;  /* of the settlement */
     bool settled;
+    bool abandoned; /* its end could not be written: released instead */
     /* Told when the end is written; asked for by a cancel. */
     void (*on_ended)(void *arg, enum status status);
     void *ended_arg;

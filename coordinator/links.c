@@ -193,7 +193,11 @@ on_tokens(struct link *link, const struct wire_job_tokens *tokens)
 
     if (live == NULL || live->link != link->id ||
         live->attempt != tokens->attempt)
-        return; /* of an attempt that is over */
+        return;                /* of an attempt that is over */
+    if (tokens->choice != 0) { /* one choice is all that was asked for */
+        core_output_broken(link->links->core, tokens->job, tokens->attempt);
+        return;
+    }
     switch (record_push(live->record, tokens->attempt, tokens->first,
                         tokens->ids, tokens->id_count, clock_monotonic())) {
     case RECORD_FULL:

@@ -70,6 +70,8 @@ reply_error_put(struct json_out *out, const struct error *err)
 {
     const char *text = err->text;
 
+    if (is_sqlstate(err->code))
+        text = "the database could not do that now: try again";
     if (err->status == STATUS_INTERNAL)
         text = "the coordinator made a mistake, which is in its log: tell its "
                "operator the x-request-id of this answer";

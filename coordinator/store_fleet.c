@@ -16,7 +16,7 @@
 /* Microseconds since 1970, so that instants need no parsing. */
 #define MICROS(column) "(extract(epoch FROM " column ") * 1000000)::bigint"
 
-enum { NUMBER_BYTES = 32, POOLS_TEXT_BYTES = POOLS_MAX * (POOL_BYTES + 3) };
+enum { NUMBER_BYTES = 32, POOLS_TEXT_BYTES = POOLS_MAX * (POOL_BYTES + 4) };
 
 static struct db_param
 text_param(const char *text)
@@ -37,7 +37,7 @@ instant_param(char text[NUMBER_BYTES], struct instant at)
     return (struct db_param){.text = instant_text(at, text, NUMBER_BYTES)};
 }
 
-/* "{a,b}"; pool names were checked to need no quoting. */
+/* {"a","b"}; pool names hold no quotes. */
 static const char *
 pools_text(char pools[][POOL_BYTES], size_t count, char *text)
 {
@@ -45,7 +45,7 @@ pools_text(char pools[][POOL_BYTES], size_t count, char *text)
 
     text[0] = '{';
     for (size_t i = 0; i < count; i++)
-        at += (size_t)snprintf(text + at, POOLS_TEXT_BYTES - at, "%s%s",
+        at += (size_t)snprintf(text + at, POOLS_TEXT_BYTES - at, "%s\"%s\"",
                                i > 0 ? "," : "", pools[i]);
     snprintf(text + at, POOLS_TEXT_BYTES - at, "}");
     return text;

@@ -10,7 +10,10 @@
 
 #include "common/banned.h"
 
-#define JOB_COLUMNS                                                            \
+#define JOB_COLUMNS JOB_COLUMNS_WITH("request, result")
+/* A list shows neither, and they are large. */
+#define JOB_COLUMNS_LISTED JOB_COLUMNS_WITH("NULL::bytea, NULL::bytea")
+#define JOB_COLUMNS_WITH(content)                                              \
     "id, account, kind, model, state, "                                        \
     "to_char(created at time zone 'utc', "                                     \
     "'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), "                                   \
@@ -19,7 +22,7 @@
     "to_char(ended at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), " \
     "prompt_tokens, completion_tokens, finish, error_status, error_code, "     \
     "error_text, hold_ucr, price_revision, price_ucr, prefill_ucr, "           \
-    "decode_ucr, fee_ucr, outlives, content_day, request, result, api_key "    \
+    "decode_ucr, fee_ucr, outlives, content_day, " content ", api_key "        \
     "FROM berth.job "
 
 enum { NUMBER_BYTES = 32 };
@@ -300,10 +303,11 @@ store_job_repeat(struct db *db, int64_t account, const char *idempotency_key,
 
 static const struct statement jobs_list = {
     .name = "jobs_list",
-    .sql = "SELECT " JOB_COLUMNS "WHERE ($1::bigint = 0 OR account = $1) "
-           "AND ($2::text IS NULL OR state = $2) "
-           "AND ($3::text IS NULL OR model = $3) "
-           "AND ($4::uuid IS NULL OR id < $4) ORDER BY id DESC LIMIT $5",
+    .sql =
+        "SELECT " JOB_COLUMNS_LISTED "WHERE ($1::bigint = 0 OR account = $1) "
+        "AND ($2::text IS NULL OR state = $2) "
+        "AND ($3::text IS NULL OR model = $3) "
+        "AND ($4::uuid IS NULL OR id < $4) ORDER BY id DESC LIMIT $5",
     .shape = DB_MANY,
     .param_count = 5,
 };
