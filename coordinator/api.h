@@ -42,6 +42,8 @@ http_handler api_keys_list;
 http_handler api_keys_add;
 http_handler api_key_revoke;
 http_handler api_grants_add;
+
+/* api_tokens.c */
 http_handler api_join_tokens_add;
 
 /* api_ledger.c */

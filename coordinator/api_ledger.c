@@ -6,18 +6,13 @@
 #include "common/mem.h"
 #include "common/units.h"
 #include "coordinator/api.h"
+#include "coordinator/api_people.h"
 #include "coordinator/view_json.h"
 #include "ledger/ledger.h"
 
 #include "common/banned.h"
 
 enum { DETAILS_MAX_BYTES = 64 * 1024, DAY_BYTES = 10 };
-
-static bool
-is_operator(const struct request *request)
-{
-    return (request->key.scopes & SCOPE_OPERATOR) != 0;
-}
 
 /* --- earnings --- */
 

@@ -25,8 +25,6 @@ enum {
     IDLE_WAIT_MS = 1000,
     NUDGE_S = 15,
     SWEEP_S = 600,
-    KEPT_RECORDS_MAX = 1000,
-    KEPT_RECORD_S = 3600,
 };
 
 struct core *
@@ -139,32 +137,6 @@ content_sweep(struct core *core, struct span now)
     store_content_forget(write, day);
     writer_submit(core->app->writer, write);
     content_destroy_before(core->app->content, day);
-}
-
-/* --- records kept for readers that come back --- */
-
-static void
-kept_drop_first(struct core *core)
-{
-    struct kept_record *kept = core->kept_first;
-
-    core->kept_first = kept->next;
-    if (core->kept_first == NULL)
-        core->kept_last = NULL;
-    core->kept_count--;
-    (void)idmap_remove(&core->records, kept->job);
-    record_drop(kept->record);
-    free(kept);
-}
-
-static void
-records_sweep(struct core *core, struct span now)
-{
-    pthread_mutex_lock(&core->records_lock);
-    while (core->kept_first != NULL && (core->kept_first->until.ns <= now.ns ||
-                                        core->kept_count > KEPT_RECORDS_MAX))
-        kept_drop_first(core);
-    pthread_mutex_unlock(&core->records_lock);
 }
 
 static void
@@ -457,69 +429,6 @@ void
 core_output_broken(struct core *core, const char *job, uint32_t attempt)
 {
     output_post(core, job, attempt, false);
-}
-
-/* --- records of outliving jobs --- */
-
-void
-records_add(struct core *core, const char *job, struct record *record)
-{
-    struct kept_record *kept = mem_alloc(sizeof(*kept));
-
-    memcpy(kept->job, job, strlen(job) + 1);
-    kept->record = record_keep(record);
-    pthread_mutex_lock(&core->records_lock);
-    idmap_put(&core->records, job, kept);
-    pthread_mutex_unlock(&core->records_lock);
-}
-
-void
-records_end(struct core *core, const char *job)
-{
-    struct kept_record *kept;
-
-    pthread_mutex_lock(&core->records_lock);
-    kept = idmap_get(&core->records, job);
-    if (kept != NULL && !kept->ended) {
-        kept->ended = true;
-        kept->until = span_add(clock_monotonic(), span_s(KEPT_RECORD_S));
-        if (core->kept_last == NULL)
-            core->kept_first = kept;
-        else
-            core->kept_last->next = kept;
-        core->kept_last = kept;
-        core->kept_count++;
-    }
-    pthread_mutex_unlock(&core->records_lock);
-}
-
-void
-records_forget(struct core *core, const char *job)
-{
-    struct kept_record *kept;
-
-    pthread_mutex_lock(&core->records_lock);
-    kept = idmap_remove(&core->records, job);
-    pthread_mutex_unlock(&core->records_lock);
-    if (kept == NULL)
-        return;
-    assert(!kept->ended);
-    record_drop(kept->record);
-    free(kept);
-}
-
-struct record *
-core_record(struct core *core, const char *job)
-{
-    struct kept_record *kept;
-    struct record *record = NULL;
-
-    pthread_mutex_lock(&core->records_lock);
-    kept = idmap_get(&core->records, job);
-    if (kept != NULL)
-        record = record_keep(kept->record);
-    pthread_mutex_unlock(&core->records_lock);
-    return record;
 }
 
 /* --- the end --- */

@@ -22,24 +22,11 @@
 #include "common/banned.h"
 
 enum {
-    WHY_TARGETS_MAX = 16, /* candidates kept in an attempt's row */
-    WHY_MAX_BYTES = 32 * 1024,
     FORGIVE_FIRST_MS = 250, /* doubles with each attempt that was lost */
     STALLED_S = 60,         /* without an id for so long it is lost */
     SLOWNESS_MAX_MS = 3600000,
-    UNANSWERED_S = 30, /* an agent that does not end a job for so long
-                        * loses its link, and its slots are free */
     FRAMES_MAX_BYTES = 64 * 1024 * 1024,
-    RESULT_MAX_BYTES = 16 * 1024 * 1024,
-    RECORD_JSON_MAX_BYTES = 256 * 1024,
 };
-
-static struct job_attempt *
-current_attempt(struct job *job)
-{
-    assert(job->attempt_count > 0);
-    return &job->attempts[job->attempt_count - 1];
-}
 
 /* --- writes and their ends --- */
 
@@ -50,9 +37,6 @@ struct job_write {
     enum status status;
     struct error error;
 };
-
-static struct write *job_write_new(struct core *core, const struct job *job,
-                                   enum job_event done, enum job_event failed);
 
 /* The end as it should be cannot be written (never expected): at least the
  * hold must not stay for ever. */
@@ -110,7 +94,7 @@ on_written(void *arg, enum status status, struct db_rows *const *rows,
     core_post(written->core, run_written, written);
 }
 
-static struct write *
+struct write *
 job_write_new(struct core *core, const struct job *job, enum job_event done,
               enum job_event failed)
 {
@@ -139,8 +123,8 @@ queue_append(struct core *core, struct job *job)
     job->deadline = span_add(clock_monotonic(), job->patience);
 }
 
-static void
-queue_remove(struct core *core, struct job *job)
+void
+job_queue_remove(struct core *core, struct job *job)
 {
     struct job **at = &core->queue_first, *before = NULL;
 
@@ -156,212 +140,6 @@ queue_remove(struct core *core, struct job *job)
     job->next = NULL;
     core->inventory.jobs_queued--;
     core->inventory.fleet_dirty = true;
-}
-
-/* --- nodes --- */
-
-static void
-join_node(struct core *core, struct job *job, struct node *node)
-{
-    assert(node->job_count < COUNT_OF(node->jobs));
-    node->jobs[node->job_count++] = job;
-    job->node = node;
-    core->inventory.jobs_running++;
-    core->inventory.fleet_dirty = true;
-}
-
-void
-job_leave_node(struct core *core, struct job *job)
-{
-    struct node *node = job->node;
-
-    if (node == NULL)
-        return;
-    for (size_t i = 0; i < node->job_count; i++) {
-        if (node->jobs[i] == job) {
-            node->jobs[i] = node->jobs[--node->job_count];
-            break;
-        }
-    }
-    job->node = NULL;
-    core->inventory.jobs_running--;
-    core->inventory.fleet_dirty = true;
-    core->want_round = true;
-    links_forget(core->app->links, job->id);
-}
-
-void
-job_retire(struct core *core, struct job *job)
-{
-    if (job->state != JOB_ENDED || job->node != NULL)
-        return; /* it still takes room on a node that has not let go of it */
-    (void)idmap_remove(&core->jobs, job->id);
-    job_free(job);
-}
-
-/* --- placement --- */
-
-static enum status
-choose(struct core *core, const struct job *job, bool forgive,
-       struct node ***nodes, struct place_candidate **candidates, size_t *count,
-       size_t *chosen, struct error *err)
-{
-    const struct catalogue_entry *entry = &job->model->entry;
-    struct place_demand demand = {
-        .weight_bytes = entry->weight_bytes,
-        .bytes_per_token = entry->bytes_per_token,
-        .kv_bytes_per_token = entry->kv_bytes_per_token,
-        .flop_per_token = entry->flop_per_token,
-        .attention_flop = entry->attention_flop,
-        .hidden = entry->hidden,
-        .prompt_tokens = job->prompt_count,
-        .output_tokens = job->rules.max_tokens,
-        .capabilities = job->capabilities,
-    };
-    size_t room = core->inventory.nodes.count + 1, at = 0;
-    struct place_target *targets = mem_array(room, sizeof(*targets));
-    struct node *node;
-    bool awaited = false;
-    enum status status;
-
-    *nodes = mem_array(room, sizeof(struct node *));
-    *candidates = mem_array(room, sizeof(**candidates));
-    *count = 0;
-    while ((node = idmap_next(&core->inventory.nodes, &at)) != NULL) {
-        struct place_target *target = &targets[*count];
-
-        if (!node->known) {
-            awaited = true; /* has not called since the start, but may yet */
-            continue;
-        }
-        node_target(node, job, target);
-        if (target->slots > COUNT_OF(node->jobs))
-            target->slots = COUNT_OF(node->jobs);
-        if (target->slots > core->app->config.slots_max)
-            target->slots = (uint32_t)core->app->config.slots_max;
-        target->excluded = target->excluded && !forgive;
-        (*nodes)[(*count)++] = node;
-    }
-    status = place_choose(targets, *count, &demand, *candidates, chosen, err);
-    free(targets);
-    if (status == STATUS_INVALID && awaited) {
-        status = error_set(err, STATUS_NO_CAPACITY,
-                           "nodes that may hold it have not called yet");
-        (void)error_tag(err, "no_capacity", NULL);
-    }
-    return status;
-}
-
-/* What placement found, for the attempt's row: the chosen one first. */
-static void
-why_write(const struct place_candidate *candidates, struct node *const *nodes,
-          size_t count, size_t chosen, struct buf *out)
-{
-    struct json_out json;
-    size_t written = 0;
-
-    json_out_init(&json, out);
-    json_open_list(&json);
-    for (size_t i = 0; i <= count && written < WHY_TARGETS_MAX; i++) {
-        size_t at = i == 0 ? chosen : i - 1;
-        const struct place_candidate *candidate = &candidates[at];
-
-        if (i > 0 && at == chosen)
-            continue;
-        json_open_object(&json);
-        json_member_text(&json, "target", nodes[at]->id);
-        json_member_text(&json, "verdict",
-                         place_verdict_name(candidate->verdict));
-        if (candidate->verdict == PLACE_CHOSEN ||
-            candidate->verdict == PLACE_SLOWER)
-            json_member_double(&json, "finish_ms",
-                               (double)candidate->finish_ns / 1e6);
-        else
-            json_member_null(&json, "finish_ms");
-        json_member_text(&json, "reason", candidate->reason);
-        json_close_object(&json);
-        written++;
-    }
-    json_close_list(&json);
-}
-
-static void
-attempt_begin(struct core *core, struct job *job, struct node *node,
-              const struct place_candidate *candidate)
-{
-    struct job_attempt *attempt;
-
-    assert(job->attempt_count < JOB_ATTEMPTS_MAX);
-    attempt = &job->attempts[job->attempt_count];
-    *attempt = (struct job_attempt){
-        .number = job->attempts_before + (uint32_t)job->attempt_count + 1,
-        .account = node->maturing,
-        .weight = job->model->entry.bytes_per_token,
-        .predicted_ttft_ms = candidate->ttft_ms,
-        .predicted_tok_s = candidate->tok_s,
-    };
-    memcpy(attempt->node, node->id, sizeof(attempt->node));
-    job->attempt_count++;
-    (void)node_in_use(node, job->model, &job->beside);
-    job->need_bytes = candidate->need_bytes;
-    join_node(core, job, node);
-    log_info("job.placed",
-             "job=%s attempt=%" PRIu32 " node=%s predicted_ttft_ms=%.1f "
-             "predicted_tok_s=%.1f",
-             job->id, attempt->number, node->id, candidate->ttft_ms,
-             candidate->tok_s);
-}
-
-/* Try to place a job now. On success its attempt is begun (not written) and
- * @why holds the reasons. */
-static enum status
-place(struct core *core, struct job *job, struct buf *why, struct error *err)
-{
-    struct node **nodes = NULL;
-    struct place_candidate *candidates = NULL;
-    size_t count = 0, chosen = 0;
-    enum status status =
-        choose(core, job, false, &nodes, &candidates, &count, &chosen, err);
-
-    if (status != STATUS_OK && job->failed_node_count > 0 &&
-        job->forgive.ns <= clock_monotonic().ns) {
-        free(nodes);
-        free(candidates);
-        status =
-            choose(core, job, true, &nodes, &candidates, &count, &chosen, err);
-    }
-    if (status == STATUS_OK) {
-        why_write(candidates, nodes, count, chosen, why);
-        attempt_begin(core, job, nodes[chosen], &candidates[chosen]);
-    }
-    free(nodes);
-    free(candidates);
-    return status;
-}
-
-void
-jobs_round(struct core *core)
-{
-    struct job *job = core->queue_first;
-
-    while (job != NULL) {
-        struct job *next = job->next;
-        struct buf why;
-
-        buf_init(&why, WHY_MAX_BYTES);
-        /* Also what could never run waits: a target may yet join. */
-        if (place(core, job, &why, &job->error) == STATUS_OK) {
-            struct write *write =
-                job_write_new(core, job, JOB_COMMITTED, JOB_UNWRITTEN);
-
-            store_attempt_add(write, core->app->epoch, job,
-                              current_attempt(job), why.data);
-            job_step(core, job, JOB_PLACED);
-            writer_submit(core->app->writer, write);
-        }
-        buf_clear(&why);
-        job = next;
-    }
 }
 
 /* --- admission --- */
@@ -385,8 +163,8 @@ hold_write(struct core *core, struct job *job, const char *why)
                 job->revision.revision);
     store_job_add(write, job);
     if (placed)
-        store_attempt_add(write, core->app->epoch, job, current_attempt(job),
-                          why);
+        store_attempt_add(write, core->app->epoch, job,
+                          job_attempt_current(job), why);
     writer_submit(core->app->writer, write);
 }
 
@@ -405,7 +183,7 @@ job_submit(struct core *core, struct job *job)
         core->want_round = true;
         return;
     }
-    buf_init(&why, WHY_MAX_BYTES);
+    buf_init(&why, JOB_WHY_MAX_BYTES);
     if (core->stopping)
         status = error_set(&job->error, STATUS_RETRY,
                            "the coordinator is stopping: try again");
@@ -413,7 +191,7 @@ job_submit(struct core *core, struct job *job)
         status = error_set(&job->error, STATUS_RETRY,
                            "the database does not answer: try again");
     else if (core->queue_first == NULL)
-        status = place(core, job, &why, &job->error);
+        status = job_place(core, job, &why, &job->error);
     else
         status = STATUS_NO_CAPACITY; /* behind those who wait already */
     if (status == STATUS_OK || status == STATUS_NO_CAPACITY)
@@ -436,68 +214,11 @@ enqueue(struct core *core, struct job *job)
 /* --- running --- */
 
 static void
-frame_add(struct buf *frames, enum wire_type type, const void *body)
-{
-    struct error err = {0};
-
-    /* Our own message within its limits: it cannot fail. */
-    if (wire_encode(type, body, frames, &err) != STATUS_OK)
-        log_error("wire.encode", "type=%s detail=\"%s\"", wire_type_name(type),
-                  err.text);
-}
-
-static void
-inputs_add(struct buf *frames, const struct job *job, uint32_t attempt,
-           uint64_t epoch, bool done, const uint32_t *ids, size_t count)
-{
-    struct wire_job_input *input = mem_alloc(sizeof(*input));
-
-    memcpy(input->job, job->id, sizeof(input->job));
-    input->attempt = attempt;
-    input->epoch = epoch;
-    input->done = done;
-    for (size_t at = 0; at < count; at += input->id_count) {
-        input->id_count =
-            count - at < WIRE_IDS_MAX ? count - at : (size_t)WIRE_IDS_MAX;
-        memcpy(input->ids, ids + at, input->id_count * sizeof(*ids));
-        frame_add(frames, WIRE_JOB_INPUT, input);
-    }
-    free(input);
-}
-
-static void
-run_add(struct buf *frames, const struct job *job, uint32_t attempt,
-        uint64_t epoch, uint64_t done_count)
-{
-    struct wire_job_run *run = mem_alloc(sizeof(*run));
-
-    memcpy(run->job, job->id, sizeof(run->job));
-    run->attempt = attempt;
-    run->epoch = epoch;
-    memcpy(run->model, job->model->entry.id, sizeof(run->model));
-    memcpy(run->digest, job->model->entry.digest, sizeof(run->digest));
-    run->prompt_count = job->prompt_count;
-    run->done_count = done_count;
-    run->max_tokens = job->rules.max_tokens;
-    run->kv_tokens = job->prompt_count + job->rules.max_tokens;
-    run->seed = job->seed;
-    run->temperature = job->temperature;
-    run->top_p = job->top_p;
-    run->top_k = job->top_k;
-    run->stop_count = job->rules.stop_count;
-    memcpy(run->stop, job->rules.stop, sizeof(run->stop));
-    frame_add(frames, WIRE_JOB_RUN, run);
-    free(run);
-}
-
-static void
 dispatch(struct core *core, struct job *job)
 {
-    struct job_attempt *attempt = current_attempt(job);
+    struct job_attempt *attempt = job_attempt_current(job);
     uint64_t epoch = core->app->epoch;
     struct buf frames;
-    uint32_t *done;
-    size_t done_count;
 
     admitted(job, NULL);
     if (job->cancelled) {
@@ -510,12 +231,7 @@ dispatch(struct core *core, struct job *job)
         return;
     }
     buf_init(&frames, FRAMES_MAX_BYTES);
-    done = record_ids(job->record, &done_count);
-    inputs_add(&frames, job, attempt->number, epoch, false, job->prompt,
-               job->prompt_count);
-    inputs_add(&frames, job, attempt->number, epoch, true, done, done_count);
-    run_add(&frames, job, attempt->number, epoch, done_count);
-    free(done);
+    job_frames(job, attempt->number, epoch, &frames);
     attempt->dispatched = clock_monotonic();
     record_attempt(job->record, attempt->number);
     links_dispatch(core->app->links, job->node->link, job->id, attempt->number,
@@ -524,10 +240,10 @@ dispatch(struct core *core, struct job *job)
 }
 
 /* Close the record to the current attempt and note what it did. */
-static void
-attempt_close(struct job *job, const char *reason)
+void
+job_attempt_close(struct job *job, const char *reason)
 {
-    struct job_attempt *attempt = current_attempt(job);
+    struct job_attempt *attempt = job_attempt_current(job);
     struct record_state state;
 
     if (attempt->end_reason[0] != '\0')
@@ -560,12 +276,12 @@ job_lose(struct core *core, struct job *job, const char *reason)
         job_step(core, job, JOB_FULL); /* complete: its word is on the way */
         return;
     }
-    attempt_close(job, reason);
+    job_attempt_close(job, reason);
     log_warn("job.attempt_lost", "job=%s attempt=%" PRIu32 " node=%s reason=%s",
-             job->id, current_attempt(job)->number, current_attempt(job)->node,
-             reason);
+             job->id, job_attempt_current(job)->number,
+             job_attempt_current(job)->node, reason);
     memcpy(job->failed_nodes[job->failed_node_count++],
-           current_attempt(job)->node, UUID_TEXT_BYTES);
+           job_attempt_current(job)->node, UUID_TEXT_BYTES);
     job->forgive = span_add(
         clock_monotonic(),
         span_ms(FORGIVE_FIRST_MS * (INT64_C(1) << job->failed_node_count)));
@@ -587,7 +303,7 @@ on_attempt_ended(void *arg, enum status status, struct db_rows *const *rows,
 static void
 retry(struct core *core, struct job *job)
 {
-    const struct job_attempt *attempt = current_attempt(job);
+    const struct job_attempt *attempt = job_attempt_current(job);
     struct write *write = write_new(on_attempt_ended, NULL);
 
     links_cancel(core->app->links, job->id, "attempt_over");
@@ -612,144 +328,12 @@ retry(struct core *core, struct job *job)
 /* --- the end --- */
 
 static void
-settlement_fill(const struct job *job, const struct record_state *state,
-                const char *finish, struct settlement *settlement)
-{
-    const struct catalogue_entry *entry = &job->model->entry;
-
-    memcpy(settlement->job, job->id, sizeof(settlement->job));
-    memcpy(settlement->model, entry->id, sizeof(settlement->model));
-    memcpy(settlement->model_digest, entry->digest,
-           sizeof(settlement->model_digest));
-    settlement->payer = job->wallet;
-    settlement->n_in = job->prompt_count;
-    settlement->n_out = state->ids;
-    settlement->context = job->prompt_count + job->rules.max_tokens;
-    snprintf(settlement->finish, sizeof(settlement->finish), "%s", finish);
-    settlement->revision = job->revision;
-    settlement->price_model = (struct price_model){
-        .bytes_per_token = entry->bytes_per_token,
-        .kv_bytes_per_token = entry->kv_bytes_per_token,
-        .flop_per_token = entry->flop_per_token,
-        .attention_flop = entry->attention_flop,
-        .weight_bytes = entry->weight_bytes,
-    };
-    for (size_t i = 0; i < job->attempt_count; i++) {
-        const struct job_attempt *attempt = &job->attempts[i];
-        struct settlement_attempt *to =
-            &settlement->attempts[settlement->attempt_count++];
-
-        to->number = attempt->number;
-        to->ids = attempt->ids;
-        snprintf(to->end_reason, sizeof(to->end_reason), "%.23s",
-                 attempt->end_reason);
-        memcpy(to->members[0].node, attempt->node, UUID_TEXT_BYTES);
-        to->members[0].account = attempt->account;
-        to->members[0].weight = attempt->weight;
-        to->member_count = 1;
-    }
-}
-
-/* Settle by what was delivered, or release when that is nothing. */
-static void
-money_write(struct core *core, struct job *job, const char *finish,
-            struct write *write)
-{
-    struct settlement *settlement = mem_alloc(sizeof(*settlement));
-    struct settlement_result *result = mem_alloc(sizeof(*result));
-    struct record_state state;
-    struct buf record;
-    struct error err = {0};
-
-    buf_init(&record, RECORD_JSON_MAX_BYTES);
-    record_state(job->record, &state);
-    if (state.ids == 0) {
-        ledger_release(write, core->app->epoch, job->id);
-    } else {
-        settlement_fill(job, &state, finish, settlement);
-        if (settlement_compute(settlement, LEDGER_FEE_ID, result, &record,
-                               &err) == STATUS_OK) {
-            job->price = result->price;
-            job->settled = true;
-            ledger_settle(write, core->app->epoch, settlement, result, &record);
-        } else {
-            /* Never expected: the hold was computed by the same formula. The
-             * submitter is not charged for our mistake. */
-            log_error("job.unpriced", "job=%s detail=\"%s\"", job->id,
-                      err.text);
-            ledger_release(write, core->app->epoch, job->id);
-        }
-    }
-    buf_clear(&record);
-    free(settlement);
-    free(result);
-}
-
-/* {"text":..,"ids":[..],"finish":..}: what /api/v1/jobs/ID answers later. */
-static void
-result_seal(struct core *core, const struct job *job, const char *finish,
-            struct buf *sealed)
-{
-    struct buf plain, text;
-    struct json_out json;
-    struct error err = {0};
-    uint32_t *ids;
-    size_t count;
-
-    buf_init(&plain, RESULT_MAX_BYTES);
-    buf_init(&text, RECORD_MAX_BYTES);
-    record_text(job->record, &text);
-    ids = record_ids(job->record, &count);
-    json_out_init(&json, &plain);
-    json_open_object(&json);
-    json_key(&json, "text");
-    json_put_text_sized(&json, text.data, text.size);
-    json_member_text(&json, "finish", finish);
-    json_key(&json, "ids");
-    json_open_list(&json);
-    for (size_t i = 0; i < count; i++)
-        json_put_u64(&json, ids[i]);
-    json_close_list(&json);
-    json_close_object(&json);
-    if (content_seal(core->app->content, job->content_day, job->id, plain.data,
-                     plain.size, sealed, &err) != STATUS_OK)
-        log_error("content.seal_failed", "job=%s detail=\"%s\"", job->id,
-                  err.text);
-    free(ids);
-    buf_clear(&plain);
-    buf_clear(&text);
-}
-
-static void
-end(struct core *core, struct job *job, const char *state, const char *finish,
-    const char *reason)
-{
-    struct write *write = job_write_new(core, job, JOB_WRITTEN, JOB_WRITTEN);
-    struct buf result;
-
-    buf_init(&result, RESULT_MAX_BYTES);
-    queue_remove(core, job);
-    if (job->attempt_count > 0)
-        attempt_close(job, reason);
-    record_close(job->record);
-    money_write(core, job, finish, write);
-    if (job->outlives && job->content_day[0] != '\0')
-        result_seal(core, job, finish, &result);
-    for (size_t i = 0; i < job->attempt_count; i++)
-        store_attempt_end(write, job->id, &job->attempts[i]);
-    store_job_end(write, job, state, &result);
-    writer_submit(core->app->writer, write);
-    job->deadline = span_add(clock_monotonic(), span_s(UNANSWERED_S));
-    buf_clear(&result);
-}
-
-static void
 end_done(struct core *core, struct job *job)
 {
     struct record_state state;
 
     record_state(job->record, &state);
-    end(core, job, "done", output_finish_name(state.finish), "done");
+    job_end(core, job, "done", output_finish_name(state.finish), "done");
 }
 
 static void
@@ -765,14 +349,14 @@ end_cancelled(struct core *core, struct job *job)
         (void)error_set(&job->error, STATUS_CONFLICT,
                         "the job was cancelled: %s", job->cancel_reason);
     (void)error_tag(&job->error, "cancelled", NULL);
-    end(core, job, "cancelled", "cancelled", job->cancel_reason);
+    job_end(core, job, "cancelled", "cancelled", job->cancel_reason);
 }
 
 static void
 end_failed(struct core *core, struct job *job)
 {
     job->failed = true;
-    end(core, job, "failed", "failed", "failed");
+    job_end(core, job, "failed", "failed", "failed");
 }
 
 static void
@@ -837,9 +421,9 @@ static void
 unwritten(struct core *core, struct job *job)
 {
     job_leave_node(core, job);
-    attempt_close(job, "unwritten");
+    job_attempt_close(job, "unwritten");
     job->failed = true;
-    end(core, job, "failed", "failed", "unwritten");
+    job_end(core, job, "failed", "failed", "unwritten");
 }
 
 static void
@@ -887,7 +471,7 @@ job_step(struct core *core, struct job *job, enum job_event event)
         if (row->from != job->state || row->event != event)
             continue;
         if (event == JOB_PLACED)
-            queue_remove(core, job);
+            job_queue_remove(core, job);
         job->state = row->to;
         row->action(core, job);
         return;
@@ -912,7 +496,7 @@ job_cancel(struct core *core, struct job *job, const char *reason)
 static bool
 is_stalled(struct job *job, struct span now)
 {
-    const struct job_attempt *attempt = current_attempt(job);
+    const struct job_attempt *attempt = job_attempt_current(job);
     double slowness = attempt->predicted_ttft_ms * 10;
     struct span limit = span_s(STALLED_S), since;
     struct record_state state;

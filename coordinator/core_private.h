@@ -53,17 +53,42 @@ struct core {
 /* core_jobs.c */
 void job_step(struct core *core, struct job *job, enum job_event event);
 void job_submit(struct core *core, struct job *job);
-/* One pass of placement over the queue. */
-void jobs_round(struct core *core);
 /* Patience and slots that were never given back. Returns when to look again. */
 struct span jobs_timers(struct core *core, struct span now);
 /* The current attempt of @job ended early, for @reason. */
 void job_lose(struct core *core, struct job *job, const char *reason);
+bool job_cancel(struct core *core, struct job *job, const char *reason);
+
+void job_queue_remove(struct core *core, struct job *job);
+/* A write whose end comes back as an event of the job. */
+struct write *job_write_new(struct core *core, const struct job *job,
+                            enum job_event done, enum job_event failed);
+/* Close the record to the current attempt and note what it did. */
+void job_attempt_close(struct job *job, const char *reason);
+
+/* job_place.c */
+enum { JOB_WHY_MAX_BYTES = 32 * 1024 };
+struct job_attempt *job_attempt_current(struct job *job);
+/* Try to place a job now. On success its attempt is begun (not written) and
+ * @why holds the reasons; else as place_choose. */
+MUST_CHECK enum status job_place(struct core *core, struct job *job,
+                                 struct buf *why, struct error *err);
+/* One pass of placement over the queue. */
+void jobs_round(struct core *core);
 /* The node has let go of @job. */
 void job_leave_node(struct core *core, struct job *job);
 /* Free @job when it has ended and no node holds it. */
 void job_retire(struct core *core, struct job *job);
-bool job_cancel(struct core *core, struct job *job, const char *reason);
+
+/* job_frames.c: job.input parts and job.run, appended. */
+void job_frames(const struct job *job, uint32_t attempt, uint64_t epoch,
+                struct buf *frames);
+
+/* job_end.c */
+/* Settle by what was delivered (or release), end attempts and row as @state,
+ * keep the result of a job that outlives its connection: one write. */
+void job_end(struct core *core, struct job *job, const char *state,
+             const char *finish, const char *reason);
 
 /* core_nodes.c */
 void node_message(struct core *core, uint64_t link, const char *id,
@@ -78,7 +103,8 @@ void node_send_drain(struct core *core, const struct node *node);
 /* Its row is gone: jobs go on elsewhere, the link is closed. */
 void node_remove(struct core *core, struct node *node);
 
-/* records */
+/* core_records.c */
+void records_sweep(struct core *core, struct span now);
 void records_add(struct core *core, const char *job, struct record *record);
 void records_end(struct core *core, const char *job);
 /* Of a job that was never taken. */

@@ -10,55 +10,29 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <event2/bufferevent.h>
-#include <event2/bufferevent_ssl.h>
 #include <event2/buffer.h>
 #include <event2/event.h>
 #include <event2/listener.h>
-#include <openssl/ssl.h>
 
 #include "common/cert.h"
-#include "common/clock.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "coordinator/core.h"
-#include "coordinator/idmap.h"
+#include "coordinator/links_private.h"
 #include "coordinator/peerwatch.h"
 
 #include "common/banned.h"
 
 enum {
-    LINKS_MAX = 4096,
-    HANDSHAKE_S = 10,
     OUTBOX_LINK_MAX_BYTES = 64 * 1024 * 1024, /* unsent: the agent is stuck */
-    UNKNOWN_FRAMES_MAX = 1000,
     CLOSED_BATCH = 32,
     ACCEPT_BACKLOG = 128,
-};
-
-struct link {
-    struct links *links;
-    uint64_t id;
-    struct bufferevent *bev;
-    char node[UUID_TEXT_BYTES]; /* "" before the handshake is done */
-    bool ending;                /* close when the output is written */
-    uint32_t unknown;           /* frames of types we do not know */
-    struct link *next;
-};
-
-/* A job that was sent to an agent. */
-struct live {
-    char job[UUID_TEXT_BYTES];
-    uint32_t attempt;
-    uint64_t link;
-    struct record *record;
-    bool cancelled;
 };
 
 /* A client's socket. */
@@ -88,274 +62,6 @@ struct order {
     struct record *record;
     int fd;
 };
-
-struct links {
-    struct core *core;
-    uint64_t epoch;
-    uint32_t silence_s;
-    struct ssl_ctx_st *tls;
-    struct event_base *base;
-    struct evconnlistener *listener;
-    struct event *wake_event, *peer_event;
-    int wake[2];
-    int peerwatch;
-    uint16_t port;
-    pthread_t thread;
-    bool started;
-    pthread_mutex_t lock; /* of the outbox and quit */
-    struct order *first, *last;
-    bool quit;
-    /* of the loop */
-    bool stopping; /* the core is gone */
-    struct link *all;
-    size_t link_count;
-    uint64_t next_id;
-    struct idmap lives;           /* struct live */
-    struct idmap watches;         /* struct watch */
-    struct wire_message *message; /* decoding space */
-};
-
-/* --- closing --- */
-
-/* The one function that closes a link. */
-static void
-link_close(struct link *link, const char *reason)
-{
-    struct links *links = link->links;
-    struct link **at = &links->all;
-    char quoted[200];
-
-    while (*at != link)
-        at = &(*at)->next;
-    *at = link->next;
-    links->link_count--;
-    if (link->node[0] != '\0' && !links->stopping)
-        core_link_down(links->core, link->id, link->node, reason);
-    log_info("link.closed", "link=%" PRIu64 " node=%s reason=%s", link->id,
-             link->node, log_quote(reason, quoted, sizeof(quoted)));
-    bufferevent_free(link->bev);
-    free(link);
-}
-
-static struct link *
-link_find(struct links *links, uint64_t id)
-{
-    struct link *link = links->all;
-
-    while (link != NULL && link->id != id)
-        link = link->next;
-    return link;
-}
-
-/* --- jobs --- */
-
-static void
-live_drop(struct links *links, const char *job)
-{
-    struct live *live = idmap_remove(&links->lives, job);
-
-    if (live == NULL)
-        return;
-    record_drop(live->record);
-    free(live);
-}
-
-static void
-live_cancel(struct links *links, const char *job, const char *reason)
-{
-    struct live *live = idmap_get(&links->lives, job);
-    struct link *link;
-    struct wire_job_cancel cancel = {.epoch = links->epoch};
-    struct error err = {0};
-    struct buf frame;
-
-    if (live == NULL || live->cancelled)
-        return;
-    live->cancelled = true;
-    link = link_find(links, live->link);
-    if (link == NULL)
-        return;
-    memcpy(cancel.job, job, strlen(job) + 1);
-    cancel.attempt = live->attempt;
-    snprintf(cancel.reason, sizeof(cancel.reason), "%s", reason);
-    buf_init(&frame, WIRE_FRAME_MAX_BYTES);
-    if (wire_encode(WIRE_JOB_CANCEL, &cancel, &frame, &err) == STATUS_OK)
-        bufferevent_write(link->bev, frame.data, frame.size);
-    buf_clear(&frame);
-    log_info("job.cancel_sent", "job=%s attempt=%" PRIu32 " reason=%s", job,
-             live->attempt, reason);
-}
-
-static void
-on_tokens(struct link *link, const struct wire_job_tokens *tokens)
-{
-    struct live *live = idmap_get(&link->links->lives, tokens->job);
-
-    if (live == NULL || live->link != link->id ||
-        live->attempt != tokens->attempt)
-        return;                /* of an attempt that is over */
-    if (tokens->choice != 0) { /* one choice is all that was asked for */
-        core_output_broken(link->links->core, tokens->job, tokens->attempt);
-        return;
-    }
-    switch (record_push(live->record, tokens->attempt, tokens->first,
-                        tokens->ids, tokens->id_count, clock_monotonic())) {
-    case RECORD_FULL:
-        core_output_full(link->links->core, tokens->job, tokens->attempt);
-        break;
-    case RECORD_BROKEN:
-        core_output_broken(link->links->core, tokens->job, tokens->attempt);
-        break;
-    case RECORD_TAKEN:
-    case RECORD_IGNORED:
-        break;
-    }
-}
-
-/* --- frames --- */
-
-/* False when the link was closed. */
-static bool
-on_frame(struct link *link, const char *text, size_t size)
-{
-    struct links *links = link->links;
-    struct error err = {0};
-    enum status status = wire_decode(text, size, links->message, &err);
-    char reason[200];
-
-    if (status == STATUS_NOT_FOUND) {
-        if (++link->unknown <= UNKNOWN_FRAMES_MAX)
-            return true;
-        link_close(link, "too many frames of unknown types");
-        return false;
-    }
-    if (status != STATUS_OK) {
-        snprintf(reason, sizeof(reason), "bad frame: %.150s", err.text);
-        link_close(link, reason);
-        return false;
-    }
-    if (links->message->type == WIRE_HELLO &&
-        strcmp(links->message->hello.node, link->node) != 0) {
-        link_close(link, "hello names another node than the certificate");
-        return false;
-    }
-    if (links->message->type == WIRE_JOB_TOKENS)
-        on_tokens(link, &links->message->job_tokens);
-    else
-        core_link_message(links->core, link->id, link->node, links->message);
-    return true;
-}
-
-static void
-on_readable(struct bufferevent *bev, void *arg)
-{
-    struct evbuffer *input = bufferevent_get_input(bev);
-    struct link *link = arg;
-    uint8_t head[WIRE_HEAD_BYTES];
-
-    if (link->node[0] == '\0')
-        return; /* before the handshake is done nothing can have come */
-    while (evbuffer_copyout(input, head, sizeof(head)) == sizeof(head)) {
-        size_t size = wire_head_size(head);
-        const char *text;
-        bool open;
-
-        if (size > WIRE_FRAME_MAX_BYTES) {
-            link_close(link, "a frame over 256 KiB");
-            return;
-        }
-        if (evbuffer_get_length(input) < sizeof(head) + size)
-            return; /* the rest has not come yet */
-        text = (const char *)evbuffer_pullup(input,
-                                             (ev_ssize_t)(sizeof(head) + size));
-        open = on_frame(link, text + sizeof(head), size);
-        if (!open)
-            return;
-        evbuffer_drain(input, sizeof(head) + size);
-    }
-}
-
-static void
-on_written(struct bufferevent *bev, void *arg)
-{
-    struct link *link = arg;
-
-    if (link->ending && evbuffer_get_length(bufferevent_get_output(bev)) == 0)
-        link_close(link, "ended by the coordinator");
-}
-
-static void
-on_connected(struct link *link)
-{
-    struct error err = {0};
-    struct timeval silence = {.tv_sec = link->links->silence_s};
-
-    if (cert_peer_node(bufferevent_openssl_get_ssl(link->bev), link->node,
-                       &err) != STATUS_OK) {
-        link->node[0] = '\0';
-        link_close(link, err.text);
-        return;
-    }
-    bufferevent_set_timeouts(link->bev, &silence, &silence);
-    log_info("link.open", "link=%" PRIu64 " node=%s", link->id, link->node);
-}
-
-static void
-on_link_event(struct bufferevent *bev, short what, void *arg)
-{
-    struct link *link = arg;
-
-    (void)bev;
-    if ((what & BEV_EVENT_CONNECTED) != 0)
-        on_connected(link);
-    else if ((what & BEV_EVENT_TIMEOUT) != 0)
-        link_close(link, "silent for too long");
-    else if ((what & BEV_EVENT_EOF) != 0)
-        link_close(link, "closed by the agent");
-    else
-        link_close(link, link->node[0] == '\0' ? "the TLS handshake failed"
-                                               : "connection lost");
-}
-
-static void
-on_accept(struct evconnlistener *listener, evutil_socket_t fd,
-          struct sockaddr *address, int size, void *arg)
-{
-    struct links *links = arg;
-    struct timeval handshake = {.tv_sec = HANDSHAKE_S};
-    struct link *link;
-    SSL *ssl;
-    int on = 1;
-
-    (void)listener;
-    (void)address;
-    (void)size;
-    ssl = links->link_count < LINKS_MAX ? SSL_new(links->tls) : NULL;
-    if (ssl == NULL) {
-        evutil_closesocket(fd);
-        log_warn("link.refused", "reason=\"%d links are open\"", LINKS_MAX);
-        return;
-    }
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    link = mem_alloc(sizeof(*link));
-    link->links = links;
-    link->id = ++links->next_id;
-    link->bev = bufferevent_openssl_socket_new(
-        links->base, fd, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
-    if (link->bev == NULL) {
-        SSL_free(ssl);
-        evutil_closesocket(fd);
-        free(link);
-        return;
-    }
-    bufferevent_openssl_set_allow_dirty_shutdown(link->bev, 1);
-    link->next = links->all;
-    links->all = link;
-    links->link_count++;
-    bufferevent_setcb(link->bev, on_readable, on_written, on_link_event, link);
-    bufferevent_set_timeouts(link->bev, &handshake, &handshake);
-    bufferevent_enable(link->bev, EV_READ | EV_WRITE);
-}
 
 /* --- client watches --- */
 
@@ -650,7 +356,7 @@ listen_on(struct links *links, const struct links_options *options,
     else
         ((struct sockaddr_in *)&storage)->sin_port = htons(options->port);
     links->listener = evconnlistener_new_bind(
-        links->base, on_accept, links,
+        links->base, links_on_accept, links,
         LEV_OPT_CLOSE_ON_FREE | LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_EXEC,
         ACCEPT_BACKLOG, (struct sockaddr *)&storage, size);
     if (links->listener == NULL)
