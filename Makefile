@@ -6,9 +6,11 @@ B := build/$(MODE)
 UNAME := $(shell uname -s)
 
 # Homebrew keeps its libraries outside the compiler's search path.
+# $(shell) does not see exported variables before GNU make 4.4: name them.
+PKG_CONFIG := pkg-config
 ifeq ($(UNAME),Darwin)
 BREW := $(shell brew --prefix 2>/dev/null)
-export PKG_CONFIG_PATH := $(BREW)/lib/pkgconfig:$(BREW)/opt/openssl@3/lib/pkgconfig:$(BREW)/opt/libpq/lib/pkgconfig:$(BREW)/opt/curl/lib/pkgconfig:$(PKG_CONFIG_PATH)
+PKG_CONFIG := PKG_CONFIG_PATH='$(BREW)/lib/pkgconfig:$(BREW)/opt/openssl@3/lib/pkgconfig:$(BREW)/opt/libpq/lib/pkgconfig:$(BREW)/opt/curl/lib/pkgconfig:$(PKG_CONFIG_PATH)' pkg-config
 endif
 
 # --- components: a folder each, a static library each -----------------------
@@ -41,16 +43,16 @@ berth.main             := cli/main.c
 berth.libs             := cli placement ledger model common
 
 PKGS := libpq openssl jansson libevent libevent_openssl libevent_pthreads \
-        libmicrohttpd gnutls libcurl libpcre2-8 libutf8proc inih zlib libzstd
+        libmicrohttpd gnutls libcurl libpcre2-8 libutf8proc zlib libzstd
 TEST_PKGS := cmocka
 
 # --- flags -------------------------------------------------------------------
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
         -Wmissing-prototypes -Wvla -Wwrite-strings -Wcast-qual -Wformat=2 \
         -Wundef -Werror
-PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
-PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
-TEST_LIBS := $(shell pkg-config --libs $(TEST_PKGS) 2>/dev/null)
+PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) 2>/dev/null)
+PKG_LIBS := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null)
+TEST_LIBS := $(shell $(PKG_CONFIG) --libs $(TEST_PKGS) 2>/dev/null)
 CPPFLAGS += -I. -I$(B) -D_DEFAULT_SOURCE -D_DARWIN_C_SOURCE $(PKG_CFLAGS) \
             $(CPPFLAGS.$(MODE))
 CFLAGS ?= -g
@@ -163,10 +165,10 @@ $(foreach t,$(TEST_SRC:.c=) $(INTEGRATION_SRC:.c=),$(eval $(call test_program,$(
 # One test program: make build/release/tests/unit/x_test && ./build/...
 .SECONDARY:
 
-JS := tests/js/node_modules/.ready
+# What the JavaScript tests need; deploy/deps puts it there.
+JS := tests/js/node_modules/.berth-lock
 $(JS): tests/js/package.json tests/js/package-lock.json
-	cd tests/js && npm ci --no-audit --no-fund --loglevel=error
-	@touch $@
+	@sh deploy/deps check
 
 BENCH_SRC := $(wildcard tests/bench/*_bench.c)
 BENCH := $(BENCH_SRC:%.c=$(B)/%)

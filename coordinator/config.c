@@ -81,6 +81,8 @@ config_read(const char *path, struct config *config, struct error *err)
 
     config_defaults(config);
     status = conf_read(path, keys, COUNT_OF(keys), config, err);
+    if (status == STATUS_NOT_FOUND)
+        status = STATUS_INVALID; /* a wrong command line, not a lack */
     if (status == STATUS_OK)
         status = required(path, "database", config->database, err);
     if (status == STATUS_OK)

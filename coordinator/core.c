@@ -24,6 +24,7 @@ enum {
     FLEET_PUBLISH_MS = 20, /* at most one view of the fleet in so long */
     IDLE_WAIT_MS = 1000,
     NUDGE_S = 15,
+    STALE_S = 5, /* a view whose last_seen alone is old may be so old */
     SWEEP_S = 600,
 };
 
@@ -163,6 +164,9 @@ turn_end(struct core *core)
     records_sweep(core, now);
     content_sweep(core, now);
     nudge(core, now);
+    if (core->inventory.fleet_stale &&
+        span_sub(now, core->fleet_published).ns > span_s(STALE_S).ns)
+        core->inventory.fleet_dirty = true;
     if (core->inventory.fleet_dirty) {
         struct span age = span_sub(now, core->fleet_published);
         struct span left = span_sub(span_ms(FLEET_PUBLISH_MS), age);

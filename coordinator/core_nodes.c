@@ -288,6 +288,7 @@ dispatch_message(struct core *core, uint64_t link, struct node *node,
         break;
     case WIRE_BEAT:
         send_one(core, link, WIRE_BEAT, &(struct wire_beat){0});
+        core->inventory.fleet_stale = true;
         return;
     case WIRE_JOB_STARTED:
         return;           /* last_seen is all it changes here */

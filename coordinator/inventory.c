@@ -254,6 +254,38 @@ node_target(const struct node *node, const struct job *job,
     target->warm = held != NULL && held->loaded;
 }
 
+/* Could the node, when idle, hold the model and the shortest of jobs? */
+static bool
+could_serve(const struct node *node, const struct catalogue_entry *entry)
+{
+    struct place_target target = {
+        .id = "node",
+        .online = true,
+        .lending = true,
+        .in_pool = true,
+        .holds_model = true,
+        .capabilities = capabilities_of(&node->hello.engine),
+        .limit_bytes = node->hello.facts.limit_bytes,
+        .slots = node->hello.engine.slots,
+    };
+    struct place_demand demand = {
+        .weight_bytes = entry->weight_bytes,
+        .bytes_per_token = entry->bytes_per_token,
+        .kv_bytes_per_token = entry->kv_bytes_per_token,
+        .flop_per_token = entry->flop_per_token,
+        .attention_flop = entry->attention_flop,
+        .hidden = entry->hidden,
+        .prompt_tokens = 1,
+        .output_tokens = 1,
+        .capabilities = PLACE_CAN_IDS,
+    };
+    struct place_candidate candidate;
+    size_t chosen;
+
+    return place_choose(&target, 1, &demand, &candidate, &chosen, NULL) ==
+           STATUS_OK;
+}
+
 /* Two entries may name the same files: both are on the node then. */
 static void
 view_models(const struct inventory *inventory, const struct node *node,
@@ -262,6 +294,7 @@ view_models(const struct inventory *inventory, const struct node *node,
     size_t room = inventory->model_count + 1;
 
     view->models = mem_array(room, CATALOGUE_ID_BYTES);
+    view->serves = mem_array(room, sizeof(*view->serves));
     view->residencies = mem_array(room, sizeof(*view->residencies));
     for (size_t i = 0; i < inventory->model_count; i++) {
         const struct catalogue_entry *entry = &inventory->models[i]->entry;
@@ -270,6 +303,7 @@ view_models(const struct inventory *inventory, const struct node *node,
 
         if (held == NULL)
             continue;
+        view->serves[view->model_count] = could_serve(node, entry);
         memcpy(view->models[view->model_count++], entry->id,
                CATALOGUE_ID_BYTES);
         if (held->loaded) {
@@ -342,6 +376,7 @@ publish_fleet(struct inventory *inventory)
     view->jobs_running = inventory->jobs_running;
     snapshots_set_fleet(inventory->snapshots, view);
     inventory->fleet_dirty = false;
+    inventory->fleet_stale = false;
 }
 
 static void

@@ -48,6 +48,7 @@ struct inventory {
     struct idmap nodes; /* struct node, owned */
     uint64_t jobs_queued, jobs_running;
     bool identity_dirty, catalogue_dirty, fleet_dirty;
+    bool fleet_stale; /* only last_seen moved: soon is soon enough */
 };
 
 void inventory_init(struct inventory *inventory, struct snapshots *snapshots);

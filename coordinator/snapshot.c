@@ -45,6 +45,7 @@ fleet_unref(struct fleet_view *view)
         return;
     for (size_t i = 0; i < view->node_count; i++) {
         free(view->nodes[i].models);
+        free(view->nodes[i].serves);
         free(view->nodes[i].residencies);
     }
     free(view->nodes);
@@ -307,7 +308,7 @@ fleet_serving(const struct fleet_view *view, const char *model)
             strcmp(node->state, "busy") != 0)
             continue;
         for (size_t j = 0; j < node->model_count; j++)
-            if (strcmp(node->models[j], model) == 0)
+            if (node->serves[j] && strcmp(node->models[j], model) == 0)
                 serving++;
     }
     return serving;

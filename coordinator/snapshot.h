@@ -97,6 +97,7 @@ struct node_view {
     char pools[POOLS_MAX][POOL_BYTES];
     size_t pool_count;
     char (*models)[CATALOGUE_ID_BYTES]; /* catalogue models on its disk */
+    bool *serves; /* for each of them: it could hold it, if idle */
     size_t model_count;
     struct residency_view *residencies;
     size_t residency_count;
