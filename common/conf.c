@@ -1,8 +1,4 @@
-/* conf.c - configuration files by table.
- *
- * inih parses a line; lines are handed to it one by one from here, since it
- * does not tell the handler where it is, cuts long lines in silence and takes
- * an indented line for a continuation. */
+/* conf.c - configuration files by table. */
 #include "common/conf.h"
 
 #include <assert.h>
@@ -11,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <ini.h>
-
 #include "common/mem.h"
 #include "common/units.h"
 
@@ -20,10 +14,10 @@
 
 enum {
     FILE_MAX_BYTES = 1024 * 1024,
-    /* What inih's line buffer holds besides the line's end and a NUL. */
-    LINE_MAX_BYTES = INI_MAX_LINE - 2,
     SHOWN_BYTES = 64,
 };
+
+static const char BLANKS[] = " \t\r\v\f";
 
 /* Reading one file. */
 struct reading {
@@ -32,9 +26,6 @@ struct reading {
     size_t count;
     char *target;
     bool *seen; /* a flag for each key */
-    const char *text;
-    size_t size;
-    size_t at;
     int line;
     enum status status; /* of the first bad line */
     struct error *err;
@@ -176,41 +167,6 @@ complain_of_value(struct reading *reading, const struct conf_key *key,
 
 /* --- lines --- */
 
-/* inih's reader: the next line without the blanks before it. */
-static char *
-next_line(char *line, int capacity, void *arg)
-{
-    struct reading *reading = arg;
-    const char *start = reading->text + reading->at;
-    size_t left = reading->size - reading->at;
-    const char *end;
-    size_t size;
-
-    if (left == 0 || reading->status != STATUS_OK)
-        return NULL;
-    end = memchr(start, '\n', left);
-    size = end != NULL ? (size_t)(end - start) : left;
-    reading->at += size + (end != NULL ? 1 : 0);
-    reading->line++;
-    while (size > 0 && (*start == ' ' || *start == '\t')) {
-        start++;
-        size--;
-    }
-    if (size > LINE_MAX_BYTES || size + 2 > (size_t)capacity)
-        complain(reading, "line has %zu bytes, at most %d are read", size,
-                 LINE_MAX_BYTES);
-    else if (memchr(start, '\0', size) != NULL)
-        complain(reading, "line contains a NUL");
-    else if (size > 0 && *start == '[')
-        complain(reading, "sections are not used here");
-    if (reading->status != STATUS_OK)
-        return NULL;
-    memcpy(line, start, size);
-    line[size] = '\n';
-    line[size + 1] = '\0';
-    return line;
-}
-
 static const struct conf_key *
 find_key(const struct reading *reading, const char *name)
 {
@@ -221,40 +177,93 @@ find_key(const struct reading *reading, const char *name)
     return NULL;
 }
 
-/* inih's handler: 1 when the line is good, 0 when not. */
-static int
-on_value(void *arg, const char *section, const char *name, const char *value)
+/* May the key be given here?  A file's list replaces the default one. */
+static bool
+may_take(struct reading *reading, const struct conf_key *key)
 {
-    struct reading *reading = arg;
-    const struct conf_key *key = find_key(reading, name);
-    bool *seen;
-    size_t *count;
+    bool *seen = &reading->seen[key - reading->keys];
+    size_t *count = (size_t *)(void *)(reading->target + key->count_at);
+    bool first = !*seen;
 
-    (void)section;
-    if (key == NULL) {
-        complain(reading, "unknown key \"%.*s\"", SHOWN_BYTES, name);
-        return 0;
-    }
-    seen = &reading->seen[key - reading->keys];
-    if (key->type == CONF_TEXTS) {
-        count = (size_t *)(void *)(reading->target + key->count_at);
-        if (!*seen)
-            *count = 0; /* the file's list replaces the default one */
-        if (*count == key->capacity) {
-            complain(reading, "%s may be given at most %zu times", name,
-                     key->capacity);
-            return 0;
-        }
-    } else if (*seen) {
-        complain(reading, "%s is given twice", name);
-        return 0;
-    }
     *seen = true;
-    if (!set_value(key, value, reading->target)) {
-        complain_of_value(reading, key, value);
-        return 0;
+    if (key->type != CONF_TEXTS) {
+        if (!first)
+            complain(reading, "%s is given twice", key->name);
+        return first;
     }
-    return 1;
+    if (first)
+        *count = 0;
+    if (*count == key->capacity)
+        complain(reading, "%s may be given at most %zu times", key->name,
+                 key->capacity);
+    return *count < key->capacity;
+}
+
+static void
+take_value(struct reading *reading, const char *name, const char *value)
+{
+    const struct conf_key *key = find_key(reading, name);
+
+    if (key == NULL)
+        complain(reading, "unknown key \"%.*s\"", SHOWN_BYTES, name);
+    else if (may_take(reading, key) && !set_value(key, value, reading->target))
+        complain_of_value(reading, key, value);
+}
+
+/* Without the blanks on both sides; the text is cut in place. */
+static char *
+trim(char *text)
+{
+    size_t size;
+
+    text += strspn(text, BLANKS);
+    size = strlen(text);
+    while (size > 0 && strchr(BLANKS, text[size - 1]) != NULL)
+        size--;
+    text[size] = '\0';
+    return text;
+}
+
+/* One line of @size bytes; the byte after them may be written. */
+static void
+take_line(struct reading *reading, char *line, size_t size)
+{
+    char *equals;
+
+    if (memchr(line, '\0', size) != NULL) {
+        complain(reading, "line contains a NUL");
+        return;
+    }
+    line[size] = '\0';
+    line = trim(line);
+    if (*line == '\0' || *line == '#' || *line == ';')
+        return;
+    equals = strchr(line, '=');
+    if (*line == '[') {
+        complain(reading, "sections are not used here");
+    } else if (equals == NULL) {
+        complain(reading, "must be \"key = value\" or a comment");
+    } else {
+        *equals = '\0';
+        take_value(reading, trim(line), trim(equals + 1));
+    }
+}
+
+/* All lines up to the first bad one. */
+static void
+take_lines(struct reading *reading, char *text, size_t size)
+{
+    char *end = text + size;
+
+    while (text < end && reading->status == STATUS_OK) {
+        char *newline = memchr(text, '\n', (size_t)(end - text));
+
+        if (newline == NULL)
+            newline = end; /* a buffer ends with a NUL of its own */
+        reading->line++;
+        take_line(reading, text, (size_t)(newline - text));
+        text = newline + 1;
+    }
 }
 
 void
@@ -284,21 +293,14 @@ conf_read(const char *path, const struct conf_key *keys, size_t count,
                               .target = target,
                               .err = err};
     struct buf text;
-    int bad_line;
 
     buf_init(&text, FILE_MAX_BYTES);
     reading.status = buf_read_file(&text, path, err);
     if (reading.status != STATUS_OK)
         goto out;
     conf_defaults(keys, count, target);
-    reading.text = text.data;
-    reading.size = text.size;
     reading.seen = mem_array(count, sizeof(bool));
-    bad_line = ini_parse_stream(next_line, &reading, on_value, &reading);
-    if (bad_line != 0 && reading.status == STATUS_OK) {
-        reading.line = bad_line;
-        complain(&reading, "must be \"key = value\" or a comment");
-    }
+    take_lines(&reading, text.data, text.size);
     free(reading.seen);
 
 out:

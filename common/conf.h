@@ -1,8 +1,10 @@
 /* conf.h - configuration files: "key = value", '#' or ';' comments, no
  * sections, keys from a table with unit, range and default.
  *
+ * A comment has a line of its own: '#' and ';' within a value belong to it.
+ * Blanks around key and value do not count; a line may be as long as the file.
  * An unknown or repeated key, or a value out of range, stops the start with a
- * line that names file, line, key and what is allowed.  Parsed with inih. */
+ * line that names file, line, key and what is allowed. */
 #ifndef BERTH_COMMON_CONF_H
 #define BERTH_COMMON_CONF_H
 
@@ -15,11 +17,11 @@
 #include "common/error.h"
 
 enum conf_type {
-    CONF_TEXT,    /* char[n] */
-    CONF_U64,     /* uint64_t min..max */
-    CONF_BYTES,   /* uint64_t with unit: 512MiB, 96GB */
-    CONF_BOOL,    /* bool: yes or no */
-    CONF_TEXTS,   /* char[capacity][n], key may be repeated; count beside it */
+    CONF_TEXT,  /* char[n] */
+    CONF_U64,   /* uint64_t min..max */
+    CONF_BYTES, /* uint64_t with unit: 512MiB, 96GB */
+    CONF_BOOL,  /* bool: yes or no */
+    CONF_TEXTS, /* char[capacity][n], key may be repeated; count beside it */
 };
 
 struct conf_key {

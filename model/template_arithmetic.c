@@ -18,8 +18,7 @@ refuse_operands(struct run *run, const struct node *node, const struct value *a,
                                                                  : NULL;
 
     if (undefined != NULL)
-        return run_fail(run, node->line, "%.*s is undefined",
-                        (int)(undefined->text.size % 60), undefined->text.data);
+        return run_fail_undefined(run, node->line, undefined);
     return run_fail(run, node->line, "the operator does not take %s and %s",
                     value_kind_name(a), value_kind_name(b));
 }
@@ -37,7 +36,7 @@ join_texts(struct run *run, uint32_t line, struct text a, struct text b,
     memcpy(joined, a.data, a.size);
     memcpy(joined + a.size, b.data, b.size);
     *value = value_text((struct text){joined, a.size + b.size});
-    return run_charge(run, line, (a.size + b.size) / RUN_STEP_BYTES);
+    return run_charge(run, line, (a.size + b.size) / TEMPLATE_STEP_BYTES);
 }
 
 static enum status
@@ -66,7 +65,7 @@ repeat_text(struct run *run, uint32_t line, struct text text, int64_t count,
         return run_fail(run, line, "a text repeated more than %d times",
                         REPEAT_MAX);
     run_buf(&buf);
-    for (int64_t i = 0; i < count && !buf.overflowed; i++)
+    for (int64_t i = 0; i < count && text.size > 0 && !buf.overflowed; i++)
         buf_append(&buf, text.data, text.size);
     return run_take(run, line, &buf, value);
 }
@@ -193,21 +192,21 @@ compare(struct run *run, const struct node *node, const struct value *a,
     int order = 0;
 
     if (node->op == OP_EQUAL || node->op == OP_NOT_EQUAL) {
-        *holds = value_equal(a, b) == (node->op == OP_EQUAL);
-        return STATUS_OK;
+        *holds = value_equal(a, b, &run->steps) == (node->op == OP_EQUAL);
+        return run_charge(run, node->line, 0);
     }
     if (node->op == OP_IN || node->op == OP_NOT_IN) {
         status = run_contains(run, node->line, b, a, holds);
         *holds = *holds == (node->op == OP_IN);
         return status;
     }
-    if (!value_compare(a, b, &order))
+    if (!value_compare(a, b, &order, &run->steps))
         return refuse_operands(run, node, a, b);
     *holds = node->op == OP_LESS         ? order < 0
              : node->op == OP_LESS_EQUAL ? order <= 0
              : node->op == OP_GREATER    ? order > 0
                                          : order >= 0;
-    return STATUS_OK;
+    return run_charge(run, node->line, 0);
 }
 
 /* "a < b < c" holds when each comparison does. */

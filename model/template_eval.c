@@ -24,6 +24,13 @@ run_fail(struct run *run, uint32_t line, const char *format, ...)
 }
 
 enum status
+run_fail_undefined(struct run *run, uint32_t line, const struct value *value)
+{
+    return run_fail(run, line, "%.*s is undefined", text_shown(value->text),
+                    value->text.data);
+}
+
+enum status
 run_charge(struct run *run, uint32_t line, uint64_t steps)
 {
     run->steps += steps;
@@ -37,12 +44,16 @@ run_charge(struct run *run, uint32_t line, uint64_t steps)
 }
 
 struct value
-run_lookup(const struct run *run, struct text name)
+run_lookup(struct run *run, struct text name)
 {
+    uint64_t passed = 0;
+
     for (const struct scope *s = run->scope; s != NULL; s = s->parent) {
         for (const struct variable *v = s->first; v != NULL; v = v->next) {
             if (text_equal(v->name, name))
                 return v->value;
+            if (++passed % TEMPLATE_STEP_ITEMS == 0)
+                run->steps++;
         }
     }
     if (template_function_is_known(name))
@@ -81,7 +92,7 @@ run_take(struct run *run, uint32_t line, struct buf *buf, struct value *value)
         status = run_fail(run, line, "a text is larger than %d bytes",
                           TEMPLATE_VALUE_TEXT_MAX);
     else
-        status = run_charge(run, line, buf->size / RUN_STEP_BYTES);
+        status = run_charge(run, line, buf->size / TEMPLATE_STEP_CHARACTERS);
     if (status == STATUS_OK)
         *value = value_text(text_take(&run->arena, buf));
     buf_clear(buf);
@@ -105,75 +116,6 @@ run_text(struct run *run, uint32_t line, const struct value *value,
     status = run_take(run, line, &buf, &printed);
     if (status == STATUS_OK)
         *text = printed.text;
-    return status;
-}
-
-/* --- arguments ------------------------------------------------------------*/
-
-const struct value *
-argument(const struct arguments *arguments, size_t place, const char *name)
-{
-    size_t given = 0;
-
-    for (size_t i = 0; i < arguments->count; i++) {
-        if (arguments->names[i].size == 0) {
-            if (given++ == place)
-                return &arguments->values[i];
-        } else if (text_is(arguments->names[i], name)) {
-            return &arguments->values[i];
-        }
-    }
-    return NULL;
-}
-
-int64_t
-argument_integer(const struct arguments *arguments, size_t place,
-                 const char *name, int64_t fallback)
-{
-    const struct value *value = argument(arguments, place, name);
-
-    return value != NULL && value->kind == VALUE_INTEGER ? value->integer
-                                                         : fallback;
-}
-
-struct text
-argument_text(const struct arguments *arguments, size_t place, const char *name,
-              struct text fallback)
-{
-    const struct value *value = argument(arguments, place, name);
-
-    return value != NULL && value->kind == VALUE_TEXT ? value->text : fallback;
-}
-
-bool
-argument_is_true(const struct arguments *arguments, size_t place,
-                 const char *name)
-{
-    const struct value *value = argument(arguments, place, name);
-
-    return value != NULL && value_is_true(value);
-}
-
-enum status
-run_arguments(struct run *run, const struct node *node,
-              struct arguments *arguments)
-{
-    const struct node *part = node->first;
-    enum status status = STATUS_OK;
-
-    arguments->line = node->line;
-    arguments->name = node->name;
-    arguments->count = 0;
-    for (; part != NULL && status == STATUS_OK; part = part->next) {
-        bool named = part->kind == NODE_KEYWORD;
-
-        if (arguments->count == RUN_ARGUMENTS_MAX)
-            return run_fail(run, node->line, "more than %d arguments",
-                            RUN_ARGUMENTS_MAX);
-        status = run_eval(run, named ? part->left : part,
-                          &arguments->values[arguments->count]);
-        arguments->names[arguments->count++] = named ? part->name : TEXT("");
-    }
     return status;
 }
 
@@ -233,13 +175,12 @@ run_item(struct run *run, uint32_t line, const struct value *object,
     *value = value_undefined(name);
     switch (object->kind) {
     case VALUE_UNDEFINED:
-        return run_fail(run, line, "%.*s is undefined",
-                        (int)(object->text.size % 60), object->text.data);
+        return run_fail_undefined(run, line, object);
     case VALUE_MAP:
-        found = map_find(object->map, key);
+        found = map_find(object->map, key, &run->steps);
         if (found != NULL)
             *value = *found;
-        return run_charge(run, line, object->map->count / RUN_STEP_BYTES);
+        return run_charge(run, line, 0);
     case VALUE_LIST:
         if (key->kind == VALUE_INTEGER &&
             resolve_index(key->integer, object->list->count, &at))
@@ -252,7 +193,7 @@ run_item(struct run *run, uint32_t line, const struct value *object,
             *value = value_text((struct text){object->text.data + at,
                                               text_step(object->text, at)});
         }
-        return run_charge(run, line, object->text.size / RUN_STEP_BYTES);
+        return run_charge(run, line, object->text.size / TEMPLATE_STEP_BYTES);
     case VALUE_LOOP:
         *value = loop_attribute(object->loop, name);
         return STATUS_OK;
@@ -323,21 +264,22 @@ run_contains(struct run *run, uint32_t line, const struct value *container,
 
     *contains = false;
     if (container->kind == VALUE_TEXT && item->kind == VALUE_TEXT) {
-        *contains = text_find(container->text, item->text, 0) != SIZE_MAX;
-        return run_charge(run, line, container->text.size / RUN_STEP_BYTES);
+        *contains =
+            text_find(container->text, item->text, 0, &run->steps) != SIZE_MAX;
+        return run_charge(run, line, 0);
     }
     if (container->kind == VALUE_TEXT)
         return run_fail(run, line, "%s cannot be in a string",
                         value_kind_name(item));
     if (container->kind == VALUE_MAP) {
-        *contains = map_find(container->map, item) != NULL;
-        return run_charge(run, line, container->map->count / RUN_STEP_BYTES);
+        *contains = map_find(container->map, item, &run->steps) != NULL;
+        return run_charge(run, line, 0);
     }
     status = run_items(run, line, container, &items);
     for (size_t i = 0; status == STATUS_OK && !*contains && i < items->count;
          i++) {
-        *contains = value_equal(&items->items[i], item);
-        status = run_charge(run, line, 1);
+        *contains = value_equal(&items->items[i], item, &run->steps);
+        status = run_charge(run, line, 0);
     }
     return status;
 }
@@ -355,8 +297,7 @@ call_value(struct run *run, const struct value *called,
         return run_function(run, arguments, value);
     }
     if (called->kind == VALUE_UNDEFINED)
-        return run_fail(run, arguments->line, "%.*s is undefined",
-                        (int)(called->text.size % 60), called->text.data);
+        return run_fail_undefined(run, arguments->line, called);
     return run_fail(run, arguments->line, "%s cannot be called",
                     value_kind_name(called));
 }
@@ -367,6 +308,7 @@ eval_call(struct run *run, const struct node *node, struct value *value)
 {
     struct arguments *arguments = arena_alloc(&run->arena, sizeof(*arguments));
     bool method = node->left->kind == NODE_ATTRIBUTE;
+    const struct value name = value_text(node->left->name);
     struct value called;
     enum status status =
         run_eval(run, method ? node->left->left : node->left, &called);
@@ -377,9 +319,8 @@ eval_call(struct run *run, const struct node *node, struct value *value)
         return status;
     if (method) {
         const struct value *member =
-            called.kind == VALUE_MAP
-                ? map_find_text(called.map, node->left->name)
-                : NULL;
+            called.kind == VALUE_MAP ? map_find(called.map, &name, &run->steps)
+                                     : NULL;
 
         if (member == NULL || member->kind != VALUE_MACRO) {
             arguments->name = node->left->name;
@@ -453,9 +394,7 @@ eval_map(struct run *run, const struct node *node, struct value *value)
         if (status == STATUS_OK)
             status = run_eval(run, key->next, &member);
         if (status == STATUS_OK)
-            status = run_charge(run, node->line, map->count / RUN_STEP_BYTES);
-        if (status == STATUS_OK)
-            map_set(&run->arena, map, name, member);
+            map_set(&run->arena, map, name, member, &run->steps);
     }
     *value = value_map(map);
     return status;

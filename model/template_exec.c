@@ -79,8 +79,9 @@ assign_one(struct run *run, const struct node *target, struct value value)
     if (object.kind != VALUE_MAP || !object.map->is_namespace)
         return run_fail(run, target->line,
                         "only attributes of a namespace can be set");
-    map_set(&run->arena, object.map, value_text(target->name), value);
-    return STATUS_OK;
+    map_set(&run->arena, object.map, value_text(target->name), value,
+            &run->steps);
+    return run_charge(run, target->line, 0);
 }
 
 /* One value to one target, or its items to several. */

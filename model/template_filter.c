@@ -27,14 +27,14 @@ filter_trim(struct run *run, const struct arguments *arguments,
     struct text text;
     enum status status = self_text(run, arguments, &text);
 
-    if (status == STATUS_OK)
-        *value = value_text(
-            text_strip(text,
-                       characters != NULL && characters->kind == VALUE_TEXT
-                           ? &characters->text
-                           : NULL,
-                       SIDE_BOTH));
-    return status;
+    if (status != STATUS_OK)
+        return status;
+    *value = value_text(text_strip(
+        text,
+        characters != NULL && characters->kind == VALUE_TEXT ? &characters->text
+                                                             : NULL,
+        SIDE_BOTH, &run->steps));
+    return run_charge(run, arguments->line, 1);
 }
 
 static enum status
@@ -95,7 +95,8 @@ filter_replace(struct run *run, const struct arguments *arguments,
     run_buf(&buf);
     text_replace(text, argument_text(arguments, 0, "old", TEXT("")),
                  argument_text(arguments, 1, "new", TEXT("")),
-                 argument_integer(arguments, 2, "count", -1), &buf);
+                 argument_integer(arguments, 2, "count", -1), &run->steps,
+                 &buf);
     return run_take(run, arguments->line, &buf, value);
 }
 
@@ -233,9 +234,9 @@ filter_default(struct run *run, const struct arguments *arguments,
 }
 
 static bool
-read_real(struct text text, double *real)
+read_real(struct run *run, struct text text, double *real)
 {
-    text = text_strip(text, NULL, SIDE_BOTH);
+    text = text_strip(text, NULL, SIDE_BOTH, &run->steps);
     return parse_double(text.data, text.size, real) == STATUS_OK;
 }
 
@@ -246,13 +247,12 @@ filter_int(struct run *run, const struct arguments *arguments,
     const struct value *self = &arguments->self;
     double real = 0;
 
-    (void)run;
     *value = value_integer(argument_integer(arguments, 0, "default", 0));
     if (self->kind == VALUE_INTEGER)
         *value = *self;
     else if (value_is_number(self))
         real = value_as_real(self);
-    else if (self->kind != VALUE_TEXT || !read_real(self->text, &real))
+    else if (self->kind != VALUE_TEXT || !read_real(run, self->text, &real))
         return STATUS_OK;
     if (self->kind != VALUE_INTEGER && fabs(real) < 9e15)
         *value = value_integer((int64_t)real);
@@ -266,10 +266,9 @@ filter_float(struct run *run, const struct arguments *arguments,
     const struct value *self = &arguments->self;
     double real = 0;
 
-    (void)run;
     if (value_is_number(self))
         real = value_as_real(self);
-    else if (self->kind != VALUE_TEXT || !read_real(self->text, &real))
+    else if (self->kind != VALUE_TEXT || !read_real(run, self->text, &real))
         real = 0;
     *value = value_real(real);
     return STATUS_OK;

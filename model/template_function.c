@@ -1,7 +1,6 @@
 /* template_function.c - global functions of chat templates. */
 #include "model/template_run.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -10,6 +9,13 @@
 #include "common/banned.h"
 
 enum { TIME_BYTES = 256, TIME_FORMAT_BYTES = 128 };
+
+/* Also true of INT64_MIN, whose absolute value is none. */
+static bool
+is_far(int64_t bound)
+{
+    return bound > TEMPLATE_LIST_MAX || bound < -TEMPLATE_LIST_MAX;
+}
 
 static enum status
 function_range(struct run *run, const struct arguments *arguments,
@@ -21,8 +27,8 @@ function_range(struct run *run, const struct arguments *arguments,
     int64_t step = argument_integer(arguments, 2, "step", 1);
     struct list *list = list_new(&run->arena);
 
-    if (step == 0 || llabs(start) > TEMPLATE_LIST_MAX ||
-        llabs(stop) > TEMPLATE_LIST_MAX || llabs(step) > TEMPLATE_LIST_MAX)
+    if (step == 0 || is_far(start) || is_far(stop) || is_far(step) ||
+        (stop - start) / step > TEMPLATE_LIST_MAX)
         return run_fail(run, arguments->line, "range of more than %d",
                         TEMPLATE_LIST_MAX);
     for (; step > 0 ? start < stop : start > stop; start += step)
@@ -37,24 +43,28 @@ make_map(struct run *run, const struct arguments *arguments,
          struct value *value)
 {
     struct map *map = map_new(&run->arena);
+    enum status status = STATUS_OK;
 
     for (size_t i = 0; i < arguments->count; i++) {
         const struct value *given = &arguments->values[i];
 
         if (arguments->names[i].size > 0) {
-            map_set(&run->arena, map, value_text(arguments->names[i]), *given);
+            map_set(&run->arena, map, value_text(arguments->names[i]), *given,
+                    &run->steps);
             continue;
         }
         if (given->kind != VALUE_MAP)
             return run_fail(run, arguments->line, "%.*s needs a mapping",
                             (int)arguments->name.size, arguments->name.data);
-        for (size_t k = 0; k < given->map->count; k++)
+        for (size_t k = 0; status == STATUS_OK && k < given->map->count; k++) {
             map_set(&run->arena, map, given->map->entries[k].key,
-                    given->map->entries[k].value);
+                    given->map->entries[k].value, &run->steps);
+            status = run_charge(run, arguments->line, 1);
+        }
     }
     map->is_namespace = text_is(arguments->name, "namespace");
     *value = value_map(map);
-    return run_charge(run, arguments->line, map->count);
+    return status;
 }
 
 /* The message is the template's own, for the person who sent the request. */

@@ -120,7 +120,8 @@ static enum status
 skip_comment(struct lexer *lexer)
 {
     struct text end = TEXT("#}");
-    size_t found = text_find(lexer->source, end, lexer->at + 2);
+    uint64_t steps = 0;
+    size_t found = text_find(lexer->source, end, lexer->at + 2, &steps);
     char sign = '\0';
 
     if (found == SIZE_MAX)

@@ -14,39 +14,37 @@ static const struct text nothing = {"", 0};
 /* --- texts ----------------------------------------------------------------*/
 
 static enum status
-strip_side(const struct arguments *arguments, enum side side,
+strip_side(struct run *run, const struct arguments *arguments, enum side side,
            struct value *value)
 {
     const struct value *characters = argument(arguments, 0, "chars");
     bool given = characters != NULL && characters->kind == VALUE_TEXT;
 
     *value = value_text(text_strip(arguments->self.text,
-                                   given ? &characters->text : NULL, side));
-    return STATUS_OK;
+                                   given ? &characters->text : NULL, side,
+                                   &run->steps));
+    return run_charge(run, arguments->line, 1);
 }
 
 static enum status
 text_method_strip(struct run *run, const struct arguments *arguments,
                   struct value *value)
 {
-    (void)run;
-    return strip_side(arguments, SIDE_BOTH, value);
+    return strip_side(run, arguments, SIDE_BOTH, value);
 }
 
 static enum status
 text_method_lstrip(struct run *run, const struct arguments *arguments,
                    struct value *value)
 {
-    (void)run;
-    return strip_side(arguments, SIDE_LEFT, value);
+    return strip_side(run, arguments, SIDE_LEFT, value);
 }
 
 static enum status
 text_method_rstrip(struct run *run, const struct arguments *arguments,
                    struct value *value)
 {
-    (void)run;
-    return strip_side(arguments, SIDE_RIGHT, value);
+    return strip_side(run, arguments, SIDE_RIGHT, value);
 }
 
 static enum status
@@ -89,8 +87,9 @@ text_method_capitalize(struct run *run, const struct arguments *arguments,
 }
 
 static bool
-has_affix(struct text text, struct text affix, bool at_end)
+has_affix(struct text text, struct text affix, bool at_end, uint64_t *steps)
 {
+    *steps += affix.size / TEMPLATE_STEP_BYTES;
     return text.size >= affix.size &&
            memcmp(text.data + (at_end ? text.size - affix.size : 0), affix.data,
                   affix.size) == 0;
@@ -103,22 +102,25 @@ check_affix(struct run *run, const struct arguments *arguments, bool at_end,
 {
     const struct value *given = argument(arguments, 0, "prefix");
     bool has = false;
+    enum status status = STATUS_OK;
 
     if (given == NULL ||
         (given->kind != VALUE_TEXT && given->kind != VALUE_LIST))
         return run_fail(run, arguments->line, "%.*s needs a string",
                         (int)arguments->name.size, arguments->name.data);
     if (given->kind == VALUE_TEXT)
-        has = has_affix(arguments->self.text, given->text, at_end);
-    for (size_t i = 0; given->kind == VALUE_LIST && i < given->list->count;
+        has = has_affix(arguments->self.text, given->text, at_end, &run->steps);
+    for (size_t i = 0; status == STATUS_OK && !has &&
+                       given->kind == VALUE_LIST && i < given->list->count;
          i++) {
         const struct value *one = &given->list->items[i];
 
-        has = has || (one->kind == VALUE_TEXT &&
-                      has_affix(arguments->self.text, one->text, at_end));
+        has = one->kind == VALUE_TEXT &&
+              has_affix(arguments->self.text, one->text, at_end, &run->steps);
+        status = run_charge(run, arguments->line, 1);
     }
     *value = value_bool(has);
-    return STATUS_OK;
+    return status;
 }
 
 static enum status
@@ -142,8 +144,7 @@ text_method_removeprefix(struct run *run, const struct arguments *arguments,
     struct text text = arguments->self.text;
     struct text affix = argument_text(arguments, 0, "prefix", nothing);
 
-    (void)run;
-    if (has_affix(text, affix, false)) {
+    if (has_affix(text, affix, false, &run->steps)) {
         text.data += affix.size;
         text.size -= affix.size;
     }
@@ -158,8 +159,7 @@ text_method_removesuffix(struct run *run, const struct arguments *arguments,
     struct text text = arguments->self.text;
     struct text affix = argument_text(arguments, 0, "suffix", nothing);
 
-    (void)run;
-    if (has_affix(text, affix, true))
+    if (has_affix(text, affix, true, &run->steps))
         text.size -= affix.size;
     *value = value_text(text);
     return STATUS_OK;
@@ -174,10 +174,10 @@ text_method_replace(struct run *run, const struct arguments *arguments,
     if (arguments->count < 2)
         return run_fail(run, arguments->line, "replace needs two strings");
     run_buf(&buf);
-    text_replace(arguments->self.text,
-                 argument_text(arguments, 0, "old", nothing),
-                 argument_text(arguments, 1, "new", nothing),
-                 argument_integer(arguments, 2, "count", -1), &buf);
+    text_replace(
+        arguments->self.text, argument_text(arguments, 0, "old", nothing),
+        argument_text(arguments, 1, "new", nothing),
+        argument_integer(arguments, 2, "count", -1), &run->steps, &buf);
     return run_take(run, arguments->line, &buf, value);
 }
 
@@ -186,7 +186,7 @@ static void
 split_blanks(struct run *run, struct text text, int64_t count,
              struct list *list)
 {
-    text = text_strip(text, NULL, SIDE_LEFT);
+    text = text_strip(text, NULL, SIDE_LEFT, &run->steps);
     while (text.size > 0) {
         struct text word = {text.data, 0};
 
@@ -194,10 +194,11 @@ split_blanks(struct run *run, struct text text, int64_t count,
             struct text rest = {text.data + word.size, text.size - word.size};
             struct text one = {rest.data, text_step(rest, 0)};
 
-            if (text_strip(one, NULL, SIDE_LEFT).size == 0)
+            if (text_strip(one, NULL, SIDE_LEFT, &run->steps).size == 0)
                 break;
             word.size += one.size;
         }
+        run->steps += word.size / TEMPLATE_STEP_CHARACTERS;
         if (count == 0) /* the rest, with the blanks at its end */
             word = text;
         list_add(&run->arena, list, value_text(word));
@@ -205,7 +206,7 @@ split_blanks(struct run *run, struct text text, int64_t count,
             break;
         text.data += word.size;
         text.size -= word.size;
-        text = text_strip(text, NULL, SIDE_LEFT);
+        text = text_strip(text, NULL, SIDE_LEFT, &run->steps);
     }
 }
 
@@ -217,7 +218,7 @@ split_at(struct run *run, struct text text, struct text separator,
     size_t found = 0;
 
     while (count-- != 0 &&
-           (found = text_find(text, separator, at)) != SIZE_MAX) {
+           (found = text_find(text, separator, at, &run->steps)) != SIZE_MAX) {
         list_add(&run->arena, list,
                  value_text((struct text){text.data + at, found - at}));
         at = found + separator.size;
@@ -285,7 +286,7 @@ text_method_splitlines(struct run *run, const struct arguments *arguments,
     struct list *list = list_new(&run->arena);
     struct text text = arguments->self.text;
 
-    if (has_affix(text, TEXT("\n"), true))
+    if (has_affix(text, TEXT("\n"), true, &run->steps))
         text.size--;
     if (arguments->self.text.size > 0)
         split_at(run, text, TEXT("\n"), -1, list);
@@ -298,14 +299,14 @@ text_method_find(struct run *run, const struct arguments *arguments,
                  struct value *value)
 {
     struct text text = arguments->self.text;
-    size_t found =
-        text_find(text, argument_text(arguments, 0, "sub", nothing), 0);
+    size_t found = text_find(text, argument_text(arguments, 0, "sub", nothing),
+                             0, &run->steps);
 
     *value = value_integer(-1);
     if (found != SIZE_MAX)
         *value = value_integer(
             (int64_t)text_length((struct text){text.data, found}));
-    return run_charge(run, arguments->line, 1);
+    return run_charge(run, arguments->line, 0);
 }
 
 static enum status
@@ -319,12 +320,12 @@ text_method_count(struct run *run, const struct arguments *arguments,
 
     if (wanted.size == 0)
         return run_fail(run, arguments->line, "count needs a string");
-    while ((at = text_find(text, wanted, at)) != SIZE_MAX) {
+    while ((at = text_find(text, wanted, at, &run->steps)) != SIZE_MAX) {
         at += wanted.size;
         count++;
     }
     *value = value_integer(count);
-    return run_charge(run, arguments->line, 1 + (uint64_t)count);
+    return run_charge(run, arguments->line, 0);
 }
 
 static enum status
@@ -334,11 +335,11 @@ text_method_isdigit(struct run *run, const struct arguments *arguments,
     struct text text = arguments->self.text;
     bool digits = text.size > 0;
 
-    (void)run;
-    for (size_t i = 0; i < text.size; i++)
-        digits = digits && text.data[i] >= '0' && text.data[i] <= '9';
+    for (size_t i = 0; i < text.size && digits; i++)
+        digits = text.data[i] >= '0' && text.data[i] <= '9';
     *value = value_bool(digits);
-    return STATUS_OK;
+    return run_charge(run, arguments->line,
+                      text.size / TEMPLATE_STEP_CHARACTERS);
 }
 
 static enum status
@@ -355,6 +356,7 @@ text_method_join(struct run *run, const struct arguments *arguments,
     status = run_items(run, arguments->line, over, &items);
     if (status != STATUS_OK)
         return status;
+    run->steps += items->count / TEMPLATE_STEP_ITEMS;
     run_buf(&buf);
     for (size_t i = 0; i < items->count; i++) {
         if (i > 0)
@@ -374,7 +376,7 @@ map_method_get(struct run *run, const struct arguments *arguments,
     const struct value *key = argument(arguments, 0, "key");
     const struct value *fallback = argument(arguments, 1, "default");
     const struct value *found =
-        key == NULL ? NULL : map_find(arguments->self.map, key);
+        key == NULL ? NULL : map_find(arguments->self.map, key, &run->steps);
 
     *value = found != NULL      ? *found
              : fallback != NULL ? *fallback
@@ -463,14 +465,13 @@ run_method(struct run *run, const struct arguments *arguments,
     const struct value *self = &arguments->self;
 
     if (self->kind == VALUE_UNDEFINED)
-        return run_fail(run, arguments->line, "%.*s is undefined",
-                        (int)(self->text.size % 60), self->text.data);
+        return run_fail_undefined(run, arguments->line, self);
     for (size_t i = 0; i < COUNT_OF(methods); i++) {
         if (methods[i].kind == self->kind &&
             text_is(arguments->name, methods[i].name))
             return methods[i].method(run, arguments, value);
     }
     return run_fail(run, arguments->line, "%s has no method %.*s",
-                    value_kind_name(self), (int)(arguments->name.size % 60),
+                    value_kind_name(self), text_shown(arguments->name),
                     arguments->name.data);
 }

@@ -242,10 +242,29 @@ compare_entries(const void *a, const void *b)
 {
     const struct map_entry *left = a;
     const struct map_entry *right = b;
+    uint64_t steps = 0; /* keys_fit() has bounded them */
     int order = 0;
 
-    (void)value_compare(&left->key, &right->key, &order);
+    (void)value_compare(&left->key, &right->key, &order, &steps);
     return order;
+}
+
+/* Keys may share their bytes: those that together pass what can be written are
+ * not worth sorting, and would take long. */
+static bool
+keys_fit(const struct map *map, const struct buf *out)
+{
+    size_t left = out->max;
+
+    for (size_t i = 0; i < map->count; i++) {
+        const struct value *key = &map->entries[i].key;
+        size_t size = key->kind == VALUE_TEXT ? key->text.size : 0;
+
+        if (size > left)
+            return false;
+        left -= size;
+    }
+    return true;
 }
 
 /* Keys that are no text are written as one, as json.dumps() does. */
@@ -274,7 +293,7 @@ print_json_map(const struct map *map, const struct json_style *style,
 
     if (map->count > 0)
         memcpy(entries, map->entries, map->count * sizeof(entries[0]));
-    if (style->sorted)
+    if (style->sorted && keys_fit(map, out))
         qsort(entries, map->count, sizeof(entries[0]), compare_entries);
     buf_append_char(out, '{');
     for (size_t i = 0; i < map->count && printed; i++) {

@@ -11,7 +11,6 @@ enum {
     RUN_MEMORY_MAX_BYTES = 256 * 1024 * 1024,
     RUN_DEPTH_MAX = 384, /* of nodes in nodes, macros included */
     RUN_ARGUMENTS_MAX = 16,
-    RUN_STEP_BYTES = 64, /* of text count as one step */
 };
 
 struct variable {
@@ -64,11 +63,13 @@ bool argument_is_true(const struct arguments *arguments, size_t place,
 
 enum status run_fail(struct run *run, uint32_t line, const char *format, ...)
     PRINTF_LIKE(3, 4);
+enum status run_fail_undefined(struct run *run, uint32_t line,
+                               const struct value *value);
 /* Count @steps steps at @line; fails when the rendering has used too much. */
 MUST_CHECK enum status run_charge(struct run *run, uint32_t line,
                                   uint64_t steps);
 
-struct value run_lookup(const struct run *run, struct text name);
+struct value run_lookup(struct run *run, struct text name);
 void run_assign(struct run *run, struct text name, struct value value);
 
 /* Expressions. */
@@ -139,7 +140,7 @@ extern const struct filter_entry template_sequence_filters[];
 /* Shared by filters and methods. */
 enum side { SIDE_LEFT = 1, SIDE_RIGHT = 2, SIDE_BOTH = 3 };
 struct text text_strip(struct text text, const struct text *characters,
-                       enum side side);
+                       enum side side, uint64_t *steps);
 enum letter_case {
     CASE_UPPER,
     CASE_LOWER,
@@ -150,6 +151,6 @@ enum letter_case {
 void text_recase(struct text text, enum letter_case to, struct buf *out);
 /* Replace up to @count (negative: all) occurrences. */
 void text_replace(struct text text, struct text old, struct text new,
-                  int64_t count, struct buf *out);
+                  int64_t count, uint64_t *steps, struct buf *out);
 
 #endif

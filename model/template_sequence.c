@@ -6,13 +6,17 @@
 
 #include "common/banned.h"
 
-enum { SORT_STEPS = 20 };
-
 static enum status
 self_items(struct run *run, const struct arguments *arguments,
            struct list **items)
 {
-    return run_items(run, arguments->line, &arguments->self, items);
+    enum status status =
+        run_items(run, arguments->line, &arguments->self, items);
+
+    return status == STATUS_OK
+               ? run_charge(run, arguments->line,
+                            (*items)->count / TEMPLATE_STEP_ITEMS)
+               : status;
 }
 
 static enum status
@@ -24,7 +28,8 @@ filter_length(struct run *run, const struct arguments *arguments,
 
     if (arguments->self.kind == VALUE_TEXT) {
         *value = value_integer((int64_t)text_length(arguments->self.text));
-        return run_charge(run, arguments->line, 1);
+        return run_charge(run, arguments->line,
+                          arguments->self.text.size / TEMPLATE_STEP_BYTES);
     }
     status = self_items(run, arguments, &items);
     if (status == STATUS_OK)
@@ -87,7 +92,7 @@ item_attribute_or(struct run *run, uint32_t line, struct value item,
     if (path->kind != VALUE_TEXT)
         return run_item(run, line, &item, path, value);
     while (status == STATUS_OK && rest.size > 0) {
-        size_t dot = text_find(rest, TEXT("."), 0);
+        size_t dot = text_find(rest, TEXT("."), 0, &run->steps);
         struct text part = {rest.data, dot == SIZE_MAX ? rest.size : dot};
         struct value key = value_text(part);
 
@@ -211,14 +216,17 @@ merge(const struct sorting *sorting, const struct map_entry *from,
     size_t left = 0;
     size_t right = sizes[0];
     size_t end = sizes[0] + sizes[1];
+    struct run *run = sorting->run;
+    enum status status = STATUS_OK;
 
-    for (size_t at = 0; at < end; at++) {
+    for (size_t at = 0; status == STATUS_OK && at < end; at++) {
         int order = 0;
 
+        status = run_charge(run, sorting->line, 1);
         if (left < sizes[0] && right < end &&
-            !value_compare(&from[left].key, &from[right].key, &order))
-            return run_fail(sorting->run, sorting->line,
-                            "%s and %s have no order",
+            !value_compare(&from[left].key, &from[right].key, &order,
+                           &run->steps))
+            return run_fail(run, sorting->line, "%s and %s have no order",
                             value_kind_name(&from[left].key),
                             value_kind_name(&from[right].key));
         if (sorting->descending)
@@ -227,7 +235,7 @@ merge(const struct sorting *sorting, const struct map_entry *from,
                      ? from[left++]
                      : from[right++];
     }
-    return STATUS_OK;
+    return status;
 }
 
 static enum status
@@ -236,8 +244,7 @@ sort_entries(const struct sorting *sorting, struct map_entry *entries,
 {
     struct map_entry *other =
         arena_alloc(&sorting->run->arena, count * sizeof(other[0]));
-    enum status status =
-        run_charge(sorting->run, sorting->line, count * SORT_STEPS);
+    enum status status = STATUS_OK;
 
     for (size_t width = 1; width < count; width *= 2) {
         for (size_t at = 0; at < count && status == STATUS_OK;
@@ -364,10 +371,12 @@ extreme(struct run *run, const struct arguments *arguments, int wanted,
     for (size_t i = 0; status == STATUS_OK && i < items->count; i++) {
         int order = wanted;
 
-        if (i > 0 && !value_compare(&items->items[i], value, &order))
+        if (i > 0 &&
+            !value_compare(&items->items[i], value, &order, &run->steps))
             return run_fail(run, arguments->line, "items have no order");
         if (order == wanted)
             *value = items->items[i];
+        status = run_charge(run, arguments->line, 0);
     }
     return status;
 }

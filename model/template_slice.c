@@ -97,7 +97,7 @@ slice_text(struct run *run, const struct node *node, struct text text,
 
         rest.size = text_offset(rest, slice->count);
         *value = value_text(rest);
-        return run_charge(run, node->line, text.size / RUN_STEP_BYTES);
+        return run_charge(run, node->line, text.size / TEMPLATE_STEP_BYTES);
     }
     status = run_items(run, node->line, &whole, &characters);
     if (status != STATUS_OK)

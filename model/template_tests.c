@@ -113,7 +113,8 @@ orders(struct run *run, const struct arguments *arguments, enum test test,
     const struct value *other = argument(arguments, 0, "other");
     int order = 0;
 
-    if (other == NULL || !value_compare(&arguments->self, other, &order))
+    if (other == NULL ||
+        !value_compare(&arguments->self, other, &order, &run->steps))
         return run_fail(run, arguments->line,
                         "test %.*s needs two that have "
                         "an order",
@@ -122,7 +123,7 @@ orders(struct run *run, const struct arguments *arguments, enum test test,
               : test == TEST_LESS_EQUAL ? order <= 0
               : test == TEST_GREATER    ? order > 0
                                         : order >= 0;
-    return STATUS_OK;
+    return run_charge(run, arguments->line, 0);
 }
 
 enum status
@@ -183,8 +184,8 @@ run_test(struct run *run, const struct arguments *arguments, bool *passes)
         return STATUS_OK;
     case TEST_EQUAL:
     case TEST_NOT_EQUAL:
-        *passes = value_equal(self, other) == (test == TEST_EQUAL);
-        return STATUS_OK;
+        *passes = value_equal(self, other, &run->steps) == (test == TEST_EQUAL);
+        return run_charge(run, arguments->line, 0);
     case TEST_LESS:
     case TEST_LESS_EQUAL:
     case TEST_GREATER:

@@ -32,7 +32,8 @@ is_blank(utf8proc_int32_t point)
 
 /* Is the character of @size bytes at @at to be stripped? */
 static bool
-is_stripped(struct text text, size_t at, const struct text *characters)
+is_stripped(struct text text, size_t at, const struct text *characters,
+            uint64_t *steps)
 {
     size_t size = 0;
     utf8proc_int32_t point = point_at(text, at, &size);
@@ -40,14 +41,17 @@ is_stripped(struct text text, size_t at, const struct text *characters)
 
     if (characters == NULL)
         return is_blank(point);
-    return text_find(*characters, one, 0) != SIZE_MAX;
+    return text_find(*characters, one, 0, steps) != SIZE_MAX;
 }
 
 struct text
-text_strip(struct text text, const struct text *characters, enum side side)
+text_strip(struct text text, const struct text *characters, enum side side,
+           uint64_t *steps)
 {
+    size_t size = text.size;
+
     while ((side & SIDE_LEFT) != 0 && text.size > 0 &&
-           is_stripped(text, 0, characters)) {
+           is_stripped(text, 0, characters, steps)) {
         size_t step = text_step(text, 0);
 
         text.data += step;
@@ -58,10 +62,11 @@ text_strip(struct text text, const struct text *characters, enum side side)
 
         while (at > 0 && ((uint8_t)text.data[at] & 0xc0) == 0x80)
             at--;
-        if (!is_stripped(text, at, characters))
+        if (!is_stripped(text, at, characters, steps))
             break;
         text.size = at;
     }
+    *steps += (size - text.size) / TEMPLATE_STEP_CHARACTERS;
     return text;
 }
 
@@ -118,12 +123,12 @@ text_recase(struct text text, enum letter_case to, struct buf *out)
 
 void
 text_replace(struct text text, struct text old, struct text new, int64_t count,
-             struct buf *out)
+             uint64_t *steps, struct buf *out)
 {
     size_t at = 0;
 
     while (count != 0 && !out->overflowed) {
-        size_t found = text_find(text, old, at);
+        size_t found = text_find(text, old, at, steps);
 
         if (found == SIZE_MAX || (old.size == 0 && found >= text.size))
             break;

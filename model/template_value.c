@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "model/template.h"
 
 #include "common/banned.h"
 
@@ -13,6 +14,7 @@ enum {
     ALIGNMENT = 16,
     COMPARE_DEPTH_MAX = 600, /* above what JSON allows */
     COMPARE_ITEMS_MAX = 1000 * 1000,
+    SHOWN_BYTES = 60,
 };
 
 struct arena_chunk {
@@ -144,28 +146,6 @@ map_new(struct arena *arena)
     return arena_alloc(arena, sizeof(struct map));
 }
 
-const struct value *
-map_find(const struct map *map, const struct value *key)
-{
-    for (size_t i = 0; i < map->count; i++) {
-        if (value_equal(&map->entries[i].key, key))
-            return &map->entries[i].value;
-    }
-    return NULL;
-}
-
-const struct value *
-map_find_text(const struct map *map, struct text key)
-{
-    for (size_t i = 0; i < map->count; i++) {
-        const struct value *other = &map->entries[i].key;
-
-        if (other->kind == VALUE_TEXT && text_equal(other->text, key))
-            return &map->entries[i].value;
-    }
-    return NULL;
-}
-
 static void
 map_add(struct arena *arena, struct map *map, struct value key,
         struct value value)
@@ -175,19 +155,6 @@ map_add(struct arena *arena, struct map *map, struct value key,
     map->entries = grow(arena, map->entries, map->count, &map->capacity,
                         sizeof(map->entries[0]));
     map->entries[map->count++] = (struct map_entry){key, value};
-}
-
-void
-map_set(struct arena *arena, struct map *map, struct value key,
-        struct value value)
-{
-    for (size_t i = 0; i < map->count; i++) {
-        if (value_equal(&map->entries[i].key, &key)) {
-            map->entries[i].value = value;
-            return;
-        }
-    }
-    map_add(arena, map, key, value);
 }
 
 /* Recursion is bounded by the depth that the JSON parser allows. */
@@ -270,22 +237,46 @@ text_is(struct text text, const char *other)
            memcmp(text.data, other, text.size) == 0;
 }
 
-size_t
-text_find(struct text text, struct text wanted, size_t from)
+/* Where @wanted, which is not empty, begins.  What was compared is counted,
+ * since a text may begin with it nearly everywhere. */
+static size_t
+find_from(struct text text, struct text wanted, size_t from, uint64_t *steps)
 {
+    uint64_t compared = 0;
+    size_t found = SIZE_MAX;
+
+    while (found == SIZE_MAX && from < text.size &&
+           text.size - from >= wanted.size &&
+           *steps + compared / TEMPLATE_STEP_BYTES <= TEMPLATE_STEPS_MAX) {
+        size_t same = 1;
+        const char *at = memchr(text.data + from, wanted.data[0],
+                                text.size - from - wanted.size + 1);
+
+        if (at == NULL)
+            break;
+        while (same < wanted.size && at[same] == wanted.data[same])
+            same++;
+        compared += same;
+        if (same == wanted.size)
+            found = (size_t)(at - text.data);
+        from = (size_t)(at - text.data) + 1;
+    }
+    *steps += compared / TEMPLATE_STEP_BYTES;
+    return found;
+}
+
+size_t
+text_find(struct text text, struct text wanted, size_t from, uint64_t *steps)
+{
+    size_t found;
+
+    ++*steps;
     if (wanted.size == 0)
         return from <= text.size ? from : SIZE_MAX;
-    while (from < text.size && text.size - from >= wanted.size) {
-        const char *found = memchr(text.data + from, wanted.data[0],
-                                   text.size - from - wanted.size + 1);
-
-        if (found == NULL)
-            break;
-        if (memcmp(found, wanted.data, wanted.size) == 0)
-            return (size_t)(found - text.data);
-        from = (size_t)(found - text.data) + 1;
-    }
-    return SIZE_MAX;
+    found = find_from(text, wanted, from, steps);
+    *steps +=
+        ((found == SIZE_MAX ? text.size : found) - from) / TEMPLATE_STEP_BYTES;
+    return found;
 }
 
 size_t
@@ -318,6 +309,19 @@ text_offset(struct text text, size_t index)
         index--;
     }
     return at;
+}
+
+int
+text_shown(struct text text)
+{
+    size_t size = text.size;
+
+    if (size <= SHOWN_BYTES)
+        return (int)size;
+    size = SHOWN_BYTES;
+    while (size > 0 && ((uint8_t)text.data[size] & 0xc0) == 0x80)
+        size--;
+    return (int)size;
 }
 
 /* --- comparing ------------------------------------------------------------*/
@@ -376,6 +380,7 @@ value_as_integer(const struct value *value)
 struct comparison {
     unsigned depth;
     unsigned left;
+    uint64_t *steps;
 };
 
 static bool equal(const struct value *a, const struct value *b,
@@ -394,6 +399,33 @@ lists_equal(const struct list *a, const struct list *b,
     return true;
 }
 
+static bool
+texts_equal(struct text a, struct text b, uint64_t *steps)
+{
+    if (a.size != b.size)
+        return false;
+    *steps += a.size / TEMPLATE_STEP_BYTES;
+    return text_equal(a, b);
+}
+
+/* Most keys are texts of different sizes, so that passing one by is cheap. */
+static struct map_entry *
+find_entry(const struct map *map, const struct value *key,
+           struct comparison *comparison)
+{
+    *comparison->steps += map->count / TEMPLATE_STEP_ITEMS;
+    for (size_t i = 0;
+         i < map->count && *comparison->steps <= TEMPLATE_STEPS_MAX; i++) {
+        const struct value *other = &map->entries[i].key;
+
+        if (key->kind == VALUE_TEXT && other->kind == VALUE_TEXT
+                ? texts_equal(other->text, key->text, comparison->steps)
+                : equal(other, key, comparison))
+            return &map->entries[i];
+    }
+    return NULL;
+}
+
 /* Namespaces may hold themselves: they are equal only to themselves. */
 static bool
 maps_equal(const struct map *a, const struct map *b,
@@ -402,9 +434,11 @@ maps_equal(const struct map *a, const struct map *b,
     if (a->count != b->count || a->is_namespace || b->is_namespace)
         return false;
     for (size_t i = 0; i < a->count; i++) {
-        const struct value *other = map_find(b, &a->entries[i].key);
+        const struct map_entry *other =
+            find_entry(b, &a->entries[i].key, comparison);
 
-        if (other == NULL || !equal(&a->entries[i].value, other, comparison))
+        if (other == NULL ||
+            !equal(&a->entries[i].value, &other->value, comparison))
             return false;
     }
     return true;
@@ -431,9 +465,10 @@ static bool
 equal(const struct value *a, const struct value *b,
       struct comparison *comparison)
 {
-    if (comparison->left == 0)
+    if (comparison->left == 0 || *comparison->steps > TEMPLATE_STEPS_MAX)
         return false;
     comparison->left--;
+    ++*comparison->steps;
     if (value_is_number(a) && value_is_number(b)) {
         if (a->kind == VALUE_REAL || b->kind == VALUE_REAL)
             return value_as_real(a) == value_as_real(b);
@@ -447,7 +482,7 @@ equal(const struct value *a, const struct value *b,
         return true;
     case VALUE_TEXT:
     case VALUE_FUNCTION:
-        return text_equal(a->text, b->text);
+        return texts_equal(a->text, b->text, comparison->steps);
     case VALUE_LIST:
     case VALUE_MAP:
         return nested_equal(a, b, comparison);
@@ -463,12 +498,40 @@ equal(const struct value *a, const struct value *b,
     return false;
 }
 
-bool
-value_equal(const struct value *a, const struct value *b)
+static struct comparison
+comparison_begin(uint64_t *steps)
 {
-    struct comparison comparison = {.depth = 0, .left = COMPARE_ITEMS_MAX};
+    return (struct comparison){.left = COMPARE_ITEMS_MAX, .steps = steps};
+}
+
+bool
+value_equal(const struct value *a, const struct value *b, uint64_t *steps)
+{
+    struct comparison comparison = comparison_begin(steps);
 
     return equal(a, b, &comparison);
+}
+
+const struct value *
+map_find(const struct map *map, const struct value *key, uint64_t *steps)
+{
+    struct comparison comparison = comparison_begin(steps);
+    const struct map_entry *entry = find_entry(map, key, &comparison);
+
+    return entry != NULL ? &entry->value : NULL;
+}
+
+void
+map_set(struct arena *arena, struct map *map, struct value key,
+        struct value value, uint64_t *steps)
+{
+    struct comparison comparison = comparison_begin(steps);
+    struct map_entry *entry = find_entry(map, &key, &comparison);
+
+    if (entry != NULL)
+        entry->value = value;
+    else
+        map_add(arena, map, key, value);
 }
 
 static int
@@ -483,9 +546,13 @@ compare_texts(struct text a, struct text b)
 }
 
 bool
-value_compare(const struct value *a, const struct value *b, int *order)
+value_compare(const struct value *a, const struct value *b, int *order,
+              uint64_t *steps)
 {
     if (a->kind == VALUE_TEXT && b->kind == VALUE_TEXT) {
+        size_t size = a->text.size < b->text.size ? a->text.size : b->text.size;
+
+        *steps += size / TEMPLATE_STEP_BYTES;
         /* UTF-8 sorts by bytes as it does by code points. */
         *order = compare_texts(a->text, b->text);
         return true;

@@ -2,7 +2,11 @@
  *
  * Everything a rendering makes lives in its arena and goes with it, so values
  * are copied and dropped freely.  Semantics are Python's, as Jinja2 has them:
- * texts are sequences of characters (code points), not of bytes. */
+ * texts are sequences of characters (code points), not of bytes.
+ *
+ * Whatever may take long adds what it took to @steps and gives up, with any
+ * result, once they are more than TEMPLATE_STEPS_MAX; the caller's next
+ * run_charge ends the rendering. */
 #ifndef BERTH_MODEL_TEMPLATE_VALUE_H
 #define BERTH_MODEL_TEMPLATE_VALUE_H
 
@@ -19,6 +23,10 @@ enum {
     TEMPLATE_VALUE_TEXT_MAX = 32 * 1024 * 1024, /* of one text */
     TEMPLATE_LIST_MAX = 1024 * 1024,            /* items of one list */
     TEMPLATE_PRINT_DEPTH_MAX = 600,             /* above what JSON allows */
+    /* What counts as one step of a rendering. */
+    TEMPLATE_STEP_BYTES = 64,     /* copied or compared */
+    TEMPLATE_STEP_CHARACTERS = 8, /* looked at one by one */
+    TEMPLATE_STEP_ITEMS = 16,     /* passed by */
 };
 
 /* --- memory ---------------------------------------------------------------*/
@@ -110,10 +118,10 @@ struct list *list_new(struct arena *arena);
 void list_add(struct arena *arena, struct list *list, struct value item);
 struct map *map_new(struct arena *arena);
 /* The value of a key; NULL when there is none. */
-const struct value *map_find(const struct map *map, const struct value *key);
-const struct value *map_find_text(const struct map *map, struct text key);
+const struct value *map_find(const struct map *map, const struct value *key,
+                             uint64_t *steps);
 void map_set(struct arena *arena, struct map *map, struct value key,
-             struct value value);
+             struct value value, uint64_t *steps);
 
 /* A copy of bytes that lives as long as the arena. */
 struct text text_copy(struct arena *arena, const char *data, size_t size);
@@ -122,12 +130,15 @@ struct text text_take(struct arena *arena, struct buf *buf);
 bool text_equal(struct text a, struct text b);
 bool text_is(struct text text, const char *other);
 /* Where @wanted begins in @text from @from on; SIZE_MAX when it does not. */
-size_t text_find(struct text text, struct text wanted, size_t from);
+size_t text_find(struct text text, struct text wanted, size_t from,
+                 uint64_t *steps);
 /* Characters, and the byte where the character @index begins. */
 size_t text_length(struct text text);
 size_t text_offset(struct text text, size_t index);
 /* The size in bytes of the character at byte @at. */
 size_t text_step(struct text text, size_t at);
+/* How many bytes of a text, whole characters, a message shows. */
+int text_shown(struct text text);
 
 /* A JSON tree as values; texts are borrowed from it. */
 struct value value_from_json(struct arena *arena, const struct json *json);
@@ -136,9 +147,10 @@ bool value_is_true(const struct value *value);
 bool value_is_number(const struct value *value);
 double value_as_real(const struct value *value);     /* of a number */
 int64_t value_as_integer(const struct value *value); /* or of a boolean */
-bool value_equal(const struct value *a, const struct value *b);
+bool value_equal(const struct value *a, const struct value *b, uint64_t *steps);
 /* -1, 0 or 1 into @order; false when they have no order. */
-bool value_compare(const struct value *a, const struct value *b, int *order);
+bool value_compare(const struct value *a, const struct value *b, int *order,
+                   uint64_t *steps);
 /* "string", "list", ... for messages. */
 const char *value_kind_name(const struct value *value);
 

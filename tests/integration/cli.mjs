@@ -44,7 +44,10 @@ const answer = "17 plus 25 is 42.";
 await check("berth chat answers, streamed, whole and as JSON", async () => {
     const chat = ["chat", "--model", "tiny-chat", "--temp", "0", question];
     assert.equal((await prints(chat)).trim(), answer);
-    assert.equal((await prints(["chat", "--no-stream", ...chat.slice(1)])).trim(), answer);
+    assert.equal(
+        (await prints(["chat", "--no-stream", ...chat.slice(1)])).trim(),
+        answer,
+    );
     for (const model of model_ids) {
         const words = ["chat", "--model", model, "--temp", "0", question];
         assert.equal((await prints(words)).trim(), answer);
@@ -75,22 +78,28 @@ await check("berth models lists what is served", async () => {
     const text = await prints(["models"]);
     for (const id of model_ids) assert.ok(text.includes(id), id);
     const served = await json(["models"]);
-    assert.deepEqual(served.data.map(({ id }) => id).sort(), [...model_ids].sort());
+    assert.deepEqual(
+        served.data.map(({ id }) => id).sort(),
+        [...model_ids].sort(),
+    );
 });
 
-await check("berth nodes, pods, earnings and balance print tables", async () => {
-    const nodes = await prints(["nodes"]);
-    for (const name of ["node-1", "node-2", "node-3"])
-        assert.ok(nodes.includes(name), nodes);
-    assert.match(await prints(["pods"]), /no pod|none/i);
-    assert.deepEqual((await json(["pods"])).data, []);
-    assert.ok((await prints(["earnings"])).includes("node-"));
-    for (const by of ["node", "owner", "model", "day"])
-        assert.equal((await json(["earnings", "--by", by])).object, "list");
-    await prints(["balance"]);
-    const balance = await json(["balance"]);
-    assert.ok(balance.available_ucr > 0);
-});
+await check(
+    "berth nodes, pods, earnings and balance print tables",
+    async () => {
+        const nodes = await prints(["nodes"]);
+        for (const name of ["node-1", "node-2", "node-3"])
+            assert.ok(nodes.includes(name), nodes);
+        assert.match(await prints(["pods"]), /no pod|none/i);
+        assert.deepEqual((await json(["pods"])).data, []);
+        assert.ok((await prints(["earnings"])).includes("node-"));
+        for (const by of ["node", "owner", "model", "day"])
+            assert.equal((await json(["earnings", "--by", by])).object, "list");
+        await prints(["balance"]);
+        const balance = await json(["balance"]);
+        assert.ok(balance.available_ucr > 0);
+    },
+);
 
 await check("berth ledger check says that the books balance", async () => {
     assert.match(await prints(["ledger", "check"]), /^books balance: yes$/m);
@@ -154,7 +163,12 @@ await check("wrong usage ends with status 2 and one line", async () => {
 });
 
 await check("every program says its version and its usage", async () => {
-    for (const program of ["berth", "berth-node", "berth-engine", "berth-coordinator"]) {
+    for (const program of [
+        "berth",
+        "berth-node",
+        "berth-engine",
+        "berth-coordinator",
+    ]) {
         const file = path.join(bin, program);
         for (const word of ["--help", "--version"]) {
             const ran = await run(file, [word]);

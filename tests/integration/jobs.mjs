@@ -9,14 +9,12 @@ import path from "node:path";
 
 import {
     api,
-    ask,
     assert_error,
     balance_of,
     bin,
     books_balance,
     chat_body,
     check,
-    content_of,
     finish,
     job_ended,
     job_of,
@@ -81,21 +79,24 @@ await check("a job is accepted with 202 and ends with its result", async () => {
     assert.match(done.created, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/);
 });
 
-await check("a job of kind completion ends with a text completion", async () => {
-    const request = {
-        model: "tiny-chat",
-        prompt: COUNT.rendered,
-        max_tokens: 10,
-        temperature: 0,
-    };
-    const { id } = await created({ kind: "completion", request });
-    const done = await job_ended(id, { key });
-    assert.equal(done.state, "done");
-    assert.equal(done.kind, "completion");
-    assert.equal(done.result.object, "text_completion");
-    assert.equal(done.result.choices[0].text, "1, 2, 3, 4");
-    assert.equal(done.result.choices[0].finish_reason, "length");
-});
+await check(
+    "a job of kind completion ends with a text completion",
+    async () => {
+        const request = {
+            model: "tiny-chat",
+            prompt: COUNT.rendered,
+            max_tokens: 10,
+            temperature: 0,
+        };
+        const { id } = await created({ kind: "completion", request });
+        const done = await job_ended(id, { key });
+        assert.equal(done.state, "done");
+        assert.equal(done.kind, "completion");
+        assert.equal(done.result.object, "text_completion");
+        assert.equal(done.result.choices[0].text, "1, 2, 3, 4");
+        assert.equal(done.result.choices[0].finish_reason, "length");
+    },
+);
 
 await check("the operator sees where a job ran and why there", async () => {
     const { id } = await created(counting());
@@ -127,21 +128,24 @@ await check("the operator sees where a job ran and why there", async () => {
     assert.equal(chosen[0].finish_ms, best);
 });
 
-await check("a submitter sees its target's chip and size, no names or ids", async () => {
-    const { id } = await created(counting());
-    await job_ended(id, { key });
-    const job = await job_of(id, { key });
-    const [{ target, why }] = job.attempts;
-    assert.equal(target.kind, "node");
-    assert.equal(target.id, undefined);
-    assert.ok(target.memory_bytes > 0);
-    assert.ok(target.chip === null || target.chip.length > 0);
-    const text = JSON.stringify({ target, why });
-    for (const node of await nodes()) {
-        assert.ok(!text.includes(node.id), text);
-        assert.ok(!text.includes(node.name), text);
-    }
-});
+await check(
+    "a submitter sees its target's chip and size, no names or ids",
+    async () => {
+        const { id } = await created(counting());
+        await job_ended(id, { key });
+        const job = await job_of(id, { key });
+        const [{ target, why }] = job.attempts;
+        assert.equal(target.kind, "node");
+        assert.equal(target.id, undefined);
+        assert.ok(target.memory_bytes > 0);
+        assert.ok(target.chip === null || target.chip.length > 0);
+        const text = JSON.stringify({ target, why });
+        for (const node of await nodes()) {
+            assert.ok(!text.includes(node.id), text);
+            assert.ok(!text.includes(node.name), text);
+        }
+    },
+);
 
 await check("nobody sees the job of another account", async () => {
     const { id } = await created(counting({ max_tokens: 2 }));
@@ -164,7 +168,9 @@ await check("what is no job's id is a 404", async () => {
             ["DELETE", ""],
             ["GET", "/events"],
         ]) {
-            const answer = await api(method, `/api/v1/jobs/${id}${tail}`, { key });
+            const answer = await api(method, `/api/v1/jobs/${id}${tail}`, {
+                key,
+            });
             assert.ok([400, 404].includes(answer.status), answer.text);
             assert_error(answer, answer.status);
         }
@@ -215,7 +221,8 @@ async function pages(query, limit) {
     const seen = [];
     let cursor = "";
     do {
-        const tail = cursor === "" ? "" : `&cursor=${encodeURIComponent(cursor)}`;
+        const tail =
+            cursor === "" ? "" : `&cursor=${encodeURIComponent(cursor)}`;
         const page = await must(
             200,
             "GET",
@@ -231,23 +238,26 @@ async function pages(query, limit) {
     return seen;
 }
 
-await check("pages of a list together are the whole, newest first", async () => {
-    const made = [];
-    for (let i = 0; i < 7; i++)
-        made.push((await created(counting({ max_tokens: 1 + i }))).id);
-    for (const id of made) await job_ended(id, { key });
-    const whole = await pages("", 100);
-    const ids = whole.map(({ id }) => id);
-    assert.equal(new Set(ids).size, ids.length);
-    assert.deepEqual(ids.slice(0, 7), made.toReversed());
-    for (const limit of [1, 2, 3])
-        assert.deepEqual(
-            (await pages("", limit)).map(({ id }) => id),
-            ids,
-        );
-    const times = whole.map(({ created }) => created);
-    assert.deepEqual(times, times.toSorted().reverse());
-});
+await check(
+    "pages of a list together are the whole, newest first",
+    async () => {
+        const made = [];
+        for (let i = 0; i < 7; i++)
+            made.push((await created(counting({ max_tokens: 1 + i }))).id);
+        for (const id of made) await job_ended(id, { key });
+        const whole = await pages("", 100);
+        const ids = whole.map(({ id }) => id);
+        assert.equal(new Set(ids).size, ids.length);
+        assert.deepEqual(ids.slice(0, 7), made.toReversed());
+        for (const limit of [1, 2, 3])
+            assert.deepEqual(
+                (await pages("", limit)).map(({ id }) => id),
+                ids,
+            );
+        const times = whole.map(({ created }) => created);
+        assert.deepEqual(times, times.toSorted().reverse());
+    },
+);
 
 await check("lists are of one state or model when asked", async () => {
     const { id } = await created({
@@ -256,37 +266,52 @@ await check("lists are of one state or model when asked", async () => {
     });
     await job_ended(id, { key });
     const eight = await pages("&model=tiny-chat-8bit", 100);
-    assert.deepEqual(eight.map((job) => job.id), [id]);
+    assert.deepEqual(
+        eight.map((job) => job.id),
+        [id],
+    );
     for (const job of await pages("&state=done", 100))
         assert.equal(job.state, "done");
     assert.deepEqual(await pages("&state=failed", 100), []);
     assert.deepEqual(await pages("&model=nothing", 100), []);
 });
 
-await check("a list without a valid limit, state or cursor is refused", async () => {
-    for (const query of [
-        "limit=0",
-        "limit=101",
-        "limit=x",
-        "limit=-1",
-        "state=lost",
-        "cursor=%27%20or%201",
-    ])
-        assert_error(await api("GET", `/api/v1/jobs?${query}`, { key }), 400);
-});
+await check(
+    "a list without a valid limit, state or cursor is refused",
+    async () => {
+        for (const query of [
+            "limit=0",
+            "limit=101",
+            "limit=x",
+            "limit=-1",
+            "state=lost",
+            "cursor=%27%20or%201",
+        ])
+            assert_error(
+                await api("GET", `/api/v1/jobs?${query}`, { key }),
+                400,
+            );
+    },
+);
 
-await check("the operator's list is its own, or of all when asked", async () => {
-    const own = await must(200, "GET", "/api/v1/jobs?limit=100");
-    const admin = (await balance_of(network.key)).account;
-    for (const { account } of own.data) assert.equal(account, admin);
-    const all = await must(200, "GET", "/api/v1/jobs?limit=100&all=1");
-    assert.ok(all.data.some(({ account }) => account === submitter.id));
-});
+await check(
+    "the operator's list is its own, or of all when asked",
+    async () => {
+        const own = await must(200, "GET", "/api/v1/jobs?limit=100");
+        const admin = (await balance_of(network.key)).account;
+        for (const { account } of own.data) assert.equal(account, admin);
+        const all = await must(200, "GET", "/api/v1/jobs?limit=100&all=1");
+        assert.ok(all.data.some(({ account }) => account === submitter.id));
+    },
+);
 
 // --- events -----------------------------------------------------------------
 
 const events_of = async (id, headers) => {
-    const answer = await api("GET", `/api/v1/jobs/${id}/events`, { key, headers });
+    const answer = await api("GET", `/api/v1/jobs/${id}/events`, {
+        key,
+        headers,
+    });
     assert.equal(answer.status, 200, answer.text.slice(0, 300));
     assert.match(answer.headers["content-type"], /^text\/event-stream/);
     return answer.text;
@@ -298,23 +323,32 @@ const content_in = (events) =>
         .map(({ data }) => JSON.parse(data).text)
         .join("");
 
-await check("a job's events are its answer, followed live or read later", async () => {
-    const { id } = await created(counting());
-    const live = await events_of(id);
-    const events = sse_events(live);
-    assert.equal(content_in(events), COUNT.bf16.text);
-    const last = events.at(-1);
-    assert.equal(last.event, "finish");
-    const { finish_reason, usage } = JSON.parse(last.data);
-    assert.equal(finish_reason, "stop");
-    assert.equal(usage.completion_tokens, COUNT.bf16.continuation_ids.length);
-    const indexes = events.map((event) => Number(event.id));
-    assert.deepEqual(indexes, indexes.toSorted((a, b) => a - b));
-    assert.equal(new Set(indexes).size, indexes.length);
-    await job_ended(id, { key });
-    const later = await events_of(id);
-    assert.equal(content_in(sse_events(later)), COUNT.bf16.text);
-});
+await check(
+    "a job's events are its answer, followed live or read later",
+    async () => {
+        const { id } = await created(counting());
+        const live = await events_of(id);
+        const events = sse_events(live);
+        assert.equal(content_in(events), COUNT.bf16.text);
+        const last = events.at(-1);
+        assert.equal(last.event, "finish");
+        const { finish_reason, usage } = JSON.parse(last.data);
+        assert.equal(finish_reason, "stop");
+        assert.equal(
+            usage.completion_tokens,
+            COUNT.bf16.continuation_ids.length,
+        );
+        const indexes = events.map((event) => Number(event.id));
+        assert.deepEqual(
+            indexes,
+            indexes.toSorted((a, b) => a - b),
+        );
+        assert.equal(new Set(indexes).size, indexes.length);
+        await job_ended(id, { key });
+        const later = await events_of(id);
+        assert.equal(content_in(sse_events(later)), COUNT.bf16.text);
+    },
+);
 
 await check("Last-Event-ID goes on behind it, byte for byte", async () => {
     const { id } = await created(counting());
@@ -329,45 +363,48 @@ await check("Last-Event-ID goes on behind it, byte for byte", async () => {
     }
 });
 
-await check("a follower that breaks off and resumes misses nothing", async () => {
-    const { id } = await created({
-        kind: "chat",
-        request: chat_body("Count from 1 to 200."),
-    });
-    const got = [];
-    let last;
-    for (let round = 0; round < 50; round++) {
-        const headers = last === undefined ? {} : { "last-event-id": last };
-        const request = open_request("GET", `/api/v1/jobs/${id}/events`, {
-            key,
-            headers,
+await check(
+    "a follower that breaks off and resumes misses nothing",
+    async () => {
+        const { id } = await created({
+            kind: "chat",
+            request: chat_body("Count from 1 to 200."),
         });
-        const text = await new Promise((resolve, reject) => {
-            let text = "";
-            request.on("error", reject);
-            request.on("response", (response) => {
-                response.on("data", (data) => {
-                    text += data;
-                    // Break off after the first whole event, but not for ever.
-                    if (round < 5 && text.includes("\n\n")) {
-                        resolve(text);
-                        request.on("error", () => {});
-                        response.on("error", () => {});
-                        response.destroy();
-                    }
-                });
-                response.on("end", () => resolve(text));
+        const got = [];
+        let last;
+        for (let round = 0; round < 50; round++) {
+            const headers = last === undefined ? {} : { "last-event-id": last };
+            const request = open_request("GET", `/api/v1/jobs/${id}/events`, {
+                key,
+                headers,
             });
-        });
-        const events = sse_events(text);
-        got.push(...events);
-        last = got.at(-1)?.id;
-        if (got.at(-1)?.event === "finish") break;
-    }
-    const numbers = Array.from({ length: 200 }, (_, i) => i + 1).join(", ");
-    assert.equal(content_in(got), numbers);
-    assert.equal((await job_ended(id, { key })).state, "done");
-});
+            const text = await new Promise((resolve, reject) => {
+                let text = "";
+                request.on("error", reject);
+                request.on("response", (response) => {
+                    response.on("data", (data) => {
+                        text += data;
+                        // Break off after a whole event, not for ever.
+                        if (round < 5 && text.includes("\n\n")) {
+                            resolve(text);
+                            request.on("error", () => {});
+                            response.on("error", () => {});
+                            response.destroy();
+                        }
+                    });
+                    response.on("end", () => resolve(text));
+                });
+            });
+            const events = sse_events(text);
+            got.push(...events);
+            last = got.at(-1)?.id;
+            if (got.at(-1)?.event === "finish") break;
+        }
+        const numbers = Array.from({ length: 200 }, (_, i) => i + 1).join(", ");
+        assert.equal(content_in(got), numbers);
+        assert.equal((await job_ended(id, { key })).state, "done");
+    },
+);
 
 // --- cancelling -------------------------------------------------------------
 
@@ -387,33 +424,36 @@ await check("DELETE cancels a waiting job, once, free of charge", async () => {
     await all_nodes();
 });
 
-await check("DELETE cancels a running job, charged for what was delivered", async () => {
-    const entry = await must(200, "GET", "/api/v1/catalogue/tiny-chat");
-    const before = await balance_of(key);
-    const { id } = await created({
-        kind: "chat",
-        request: chat_body("Count from 1 to 200."),
-    });
-    await poll("the job to run", async () => {
-        const { state } = await job_of(id, { key });
-        return state !== "queued";
-    });
-    const { status } = await api("DELETE", `/api/v1/jobs/${id}`, { key });
-    const job = await job_ended(id, { key });
-    // It may have been quicker than we are.
-    assert.equal(status, job.state === "done" ? 409 : 200);
-    const { prompt_tokens, completion_tokens } = job.usage;
-    const want =
-        completion_tokens === 0
-            ? 0
-            : price_by_hand(entry, prompt_tokens, completion_tokens);
-    assert.equal(job.price_ucr ?? 0, want);
-    const after = await poll("the hold to end", async () => {
-        const now = await balance_of(key);
-        return now.held_ucr === 0 && now;
-    });
-    assert.equal(before.available_ucr - after.available_ucr, want);
-});
+await check(
+    "DELETE cancels a running job, charged for what was delivered",
+    async () => {
+        const entry = await must(200, "GET", "/api/v1/catalogue/tiny-chat");
+        const before = await balance_of(key);
+        const { id } = await created({
+            kind: "chat",
+            request: chat_body("Count from 1 to 200."),
+        });
+        await poll("the job to run", async () => {
+            const { state } = await job_of(id, { key });
+            return state !== "queued";
+        });
+        const { status } = await api("DELETE", `/api/v1/jobs/${id}`, { key });
+        const job = await job_ended(id, { key });
+        // It may have been quicker than we are.
+        assert.equal(status, job.state === "done" ? 409 : 200);
+        const { prompt_tokens, completion_tokens } = job.usage;
+        const want =
+            completion_tokens === 0
+                ? 0
+                : price_by_hand(entry, prompt_tokens, completion_tokens);
+        assert.equal(job.price_ucr ?? 0, want);
+        const after = await poll("the hold to end", async () => {
+            const now = await balance_of(key);
+            return now.held_ucr === 0 && now;
+        });
+        assert.equal(before.available_ucr - after.available_ucr, want);
+    },
+);
 
 // --- what cannot be ---------------------------------------------------------
 
@@ -457,60 +497,64 @@ await check("a pool nobody is in is refused with an explanation", async () => {
             assert.ok(seconds > 0 && seconds <= 120);
         }
     }
-    await poll("no credit to be held", async () =>
-        (await balance_of(key)).held_ucr === 0,
+    await poll(
+        "no credit to be held",
+        async () => (await balance_of(key)).held_ucr === 0,
     );
 });
 
-await check("a model that no node has is not offered and not placed", async () => {
-    const work = fs.mkdtempSync(path.join(os.tmpdir(), "berth-jobs."));
-    const id = `absent-${process.pid}`;
-    try {
-        const folder = path.join(work, id);
-        fs.cpSync(path.join(models_folder, "tiny-chat"), folder, {
-            recursive: true,
-        });
-        // Other bytes, another digest: one weight differs.
-        const weights = path.join(folder, "model.safetensors");
-        const bytes = fs.readFileSync(weights);
-        bytes[bytes.length - 1] ^= 1;
-        fs.writeFileSync(weights, bytes);
-        const env = {
-            BERTH_URL: network.url,
-            BERTH_CA_FILE: network.ca_file,
-            BERTH_API_KEY: network.key,
-        };
-        const berth = path.join(bin, "berth");
-        const added = await run(berth, ["models", "add", folder], env);
-        assert.equal(added.code, 0, added.stderr);
-        const entry = await must(200, "GET", `/api/v1/catalogue/${id}`);
-        assert.equal(entry.nodes, 0);
-        const served = await must(200, "GET", "/v1/models");
-        assert.ok(!served.data.some((model) => model.id === id));
-        const answer = await api("POST", "/v1/chat/completions", {
-            key,
-            body: chat_body("What is 17 plus 25?", { model: id }),
-            headers: { "x-berth-patience-ms": "0" },
-        });
-        assert.ok([400, 429].includes(answer.status), answer.text);
-        assert_error(
-            answer,
-            answer.status,
-            answer.status === 400 ? "model_unplaceable" : "no_capacity",
-        );
-        assert.match(answer.json.error.message, /without the model/);
-        const twice = await run(berth, ["models", "add", folder], env);
-        assert.equal(twice.code, 0, twice.stderr);
-        bytes[bytes.length - 1] ^= 2;
-        fs.writeFileSync(weights, bytes);
-        const other = await run(berth, ["models", "add", folder], env);
-        assert.equal(other.code, 1, "another digest under the same id");
-        await must(200, "DELETE", `/api/v1/catalogue/${id}`);
-        assert_error(await api("GET", `/api/v1/catalogue/${id}`), 404);
-    } finally {
-        fs.rmSync(work, { recursive: true, force: true });
-    }
-});
+await check(
+    "a model that no node has is not offered and not placed",
+    async () => {
+        const work = fs.mkdtempSync(path.join(os.tmpdir(), "berth-jobs."));
+        const id = `absent-${process.pid}`;
+        try {
+            const folder = path.join(work, id);
+            fs.cpSync(path.join(models_folder, "tiny-chat"), folder, {
+                recursive: true,
+            });
+            // Other bytes, another digest: one weight differs.
+            const weights = path.join(folder, "model.safetensors");
+            const bytes = fs.readFileSync(weights);
+            bytes[bytes.length - 1] ^= 1;
+            fs.writeFileSync(weights, bytes);
+            const env = {
+                BERTH_URL: network.url,
+                BERTH_CA_FILE: network.ca_file,
+                BERTH_API_KEY: network.key,
+            };
+            const berth = path.join(bin, "berth");
+            const added = await run(berth, ["models", "add", folder], env);
+            assert.equal(added.code, 0, added.stderr);
+            const entry = await must(200, "GET", `/api/v1/catalogue/${id}`);
+            assert.equal(entry.nodes, 0);
+            const served = await must(200, "GET", "/v1/models");
+            assert.ok(!served.data.some((model) => model.id === id));
+            const answer = await api("POST", "/v1/chat/completions", {
+                key,
+                body: chat_body("What is 17 plus 25?", { model: id }),
+                headers: { "x-berth-patience-ms": "0" },
+            });
+            assert.ok([400, 429].includes(answer.status), answer.text);
+            assert_error(
+                answer,
+                answer.status,
+                answer.status === 400 ? "model_unplaceable" : "no_capacity",
+            );
+            assert.match(answer.json.error.message, /without the model/);
+            const twice = await run(berth, ["models", "add", folder], env);
+            assert.equal(twice.code, 0, twice.stderr);
+            bytes[bytes.length - 1] ^= 2;
+            fs.writeFileSync(weights, bytes);
+            const other = await run(berth, ["models", "add", folder], env);
+            assert.equal(other.code, 1, "another digest under the same id");
+            await must(200, "DELETE", `/api/v1/catalogue/${id}`);
+            assert_error(await api("GET", `/api/v1/catalogue/${id}`), 404);
+        } finally {
+            fs.rmSync(work, { recursive: true, force: true });
+        }
+    },
+);
 
 await check("a job may not hold more than the wallet has", async () => {
     // Five jobs' worth of credit, twenty jobs at once: some are refused with

@@ -24,9 +24,9 @@ import {
     must,
     network,
     new_account,
-    open_request,
     poll,
     price_by_hand,
+    prices_of,
     reference,
     skip,
     sse_events,
@@ -139,7 +139,10 @@ async function engine_stopped_at_once(id) {
         return fails.length > 0 && fails;
     });
     const after = Number(fail.passes_after_cancel);
-    assert.ok(after >= 0 && after <= PASSES_MAX, `${after} passes after cancel`);
+    assert.ok(
+        after >= 0 && after <= PASSES_MAX,
+        `${after} passes after cancel`,
+    );
     return fail;
 }
 
@@ -153,40 +156,48 @@ async function no_node_has_a_job() {
 
 await only_nodes("node-1");
 await ask(counting, { max_tokens: 5 }, { key });
-spent.ucr += GRANT_UCR - (await poll("the settlement", async () => {
-    const { available_ucr, held_ucr } = await balance_of(key);
-    return held_ucr === 0 && available_ucr < GRANT_UCR && available_ucr;
-}));
+spent.ucr +=
+    GRANT_UCR -
+    (await poll("the settlement", async () => {
+        const { available_ucr, held_ucr } = await balance_of(key);
+        return held_ucr === 0 && available_ucr < GRANT_UCR && available_ucr;
+    }));
 const engine = await engine_for("node-1", "tiny-chat");
 
 await only_nodes();
 for (const leave of LEAVINGS)
     for (const stream of [false, true])
-        await check(`${leave} in queue, ${stream ? "streamed" : "whole"}: free`, async () => {
-            const client = await visitor(chat_body(counting, { stream }));
-            const { id } = await job_in_state("queued");
-            const { held_ucr } = await balance_of(key);
-            assert.ok(held_ucr > 0, "a waiting job holds its price");
-            assert.equal(client.seen.text, "", "nothing before admission");
-            client[leave]();
-            const job = await cancelled(id);
-            assert.deepEqual(job.attempts, []);
-            await is_free_of_charge(job);
-            client.destroy();
-        });
+        await check(
+            `${leave} in queue, ${stream ? "streamed" : "whole"}: free`,
+            async () => {
+                const client = await visitor(chat_body(counting, { stream }));
+                const { id } = await job_in_state("queued");
+                const { held_ucr } = await balance_of(key);
+                assert.ok(held_ucr > 0, "a waiting job holds its price");
+                assert.equal(client.seen.text, "", "nothing before admission");
+                client[leave]();
+                const job = await cancelled(id);
+                assert.deepEqual(job.attempts, []);
+                await is_free_of_charge(job);
+                client.destroy();
+            },
+        );
 
-await check("a waiting job without patience is told to come later", async () => {
-    const answer = await api("POST", "/v1/chat/completions", {
-        body: chat_body(counting),
-        headers: { "x-berth-patience-ms": "0" },
-        key,
-    });
-    assert.equal(answer.status, 429, answer.text);
-    assert.equal(answer.json.error.code, "no_capacity");
-    assert.ok(Number(answer.headers["retry-after"]) > 0);
-    assert.ok(Number(answer.headers["retry-after"]) <= 120);
-    await balance_is_what_was_not_spent();
-});
+await check(
+    "a waiting job without patience is told to come later",
+    async () => {
+        const answer = await api("POST", "/v1/chat/completions", {
+            body: chat_body(counting),
+            headers: { "x-berth-patience-ms": "0" },
+            key,
+        });
+        assert.equal(answer.status, 429, answer.text);
+        assert.equal(answer.json.error.code, "no_capacity");
+        assert.ok(Number(answer.headers["retry-after"]) > 0);
+        assert.ok(Number(answer.headers["retry-after"]) <= 120);
+        await balance_is_what_was_not_spent();
+    },
+);
 
 await check("one that waits is served when a node comes back", async () => {
     const waiting = ask("What is 17 plus 25?", {}, { key });
@@ -229,30 +240,36 @@ for (const leave of LEAVINGS)
     for (const stream of [false, true]) {
         const name = `${leave} in prefill, ${stream ? "streamed" : "whole"}`;
         let is_caught = false;
-        await check(`${name}: the engine stops, nothing is charged`, async () => {
-            for (let i = 0; i < PREFILL_TRIES && !is_caught; i++)
-                is_caught = await caught_in_prefill(leave, stream);
-        });
+        await check(
+            `${name}: the engine stops, nothing is charged`,
+            async () => {
+                for (let i = 0; i < PREFILL_TRIES && !is_caught; i++)
+                    is_caught = await caught_in_prefill(leave, stream);
+            },
+        );
         if (!is_caught)
             skip(`${name}: caught between two passes`, "too fast a machine");
     }
 
-await check("a job cancelled before the engine read it makes no pass", async () => {
-    process.kill(engine.pid, "SIGSTOP");
-    let client, id;
-    try {
-        client = await visitor(chat_body(counting));
-        ({ id } = await job_in_state("running"));
-        await leave_while_stopped(client, "close", id);
-    } finally {
-        process.kill(engine.pid, "SIGCONT");
-    }
-    const job = await cancelled(id);
-    const fail = await engine_stopped_at_once(id);
-    assert.equal(Number(fail.ids), 0);
-    assert.equal(Number(fail.passes_after_cancel), 0);
-    await is_free_of_charge(job);
-});
+await check(
+    "a job cancelled before the engine read it makes no pass",
+    async () => {
+        process.kill(engine.pid, "SIGSTOP");
+        let client, id;
+        try {
+            client = await visitor(chat_body(counting));
+            ({ id } = await job_in_state("running"));
+            await leave_while_stopped(client, "close", id);
+        } finally {
+            process.kill(engine.pid, "SIGCONT");
+        }
+        const job = await cancelled(id);
+        const fail = await engine_stopped_at_once(id);
+        assert.equal(Number(fail.ids), 0);
+        assert.equal(Number(fail.passes_after_cancel), 0);
+        await is_free_of_charge(job);
+    },
+);
 
 const chunks_in = (client) =>
     sse_events(client.seen.text.replace(/^.*?\r\n\r\n/s, ""))
@@ -260,62 +277,84 @@ const chunks_in = (client) =>
         .filter((data) => data?.includes("content"));
 
 for (const leave of LEAVINGS)
-    await check(`${leave} in decode, streamed: what was delivered is charged`, async () => {
-        const client = await visitor(chat_body(counting, { stream: true }));
-        await poll("the answer to begin", () => chunks_in(client).length > 0);
-        process.kill(engine.pid, "SIGSTOP");
-        let id;
-        try {
-            [, id] = /^x-berth-job: (\S+)/im.exec(client.seen.text);
-            assert.equal((await job_of(id, { key })).state, "running");
-            await leave_while_stopped(client, leave, id);
-        } finally {
-            process.kill(engine.pid, "SIGCONT");
-        }
-        const job = await cancelled(id);
-        await engine_stopped_at_once(id);
-        assert.ok(job.usage.completion_tokens > 0, "something was delivered");
-        assert.ok(job.price_ucr >= 1000, "at least the smallest charge");
-        assert.equal(job.attempts.length, 1);
-        assert.equal(job.attempts[0].ids, job.usage.completion_tokens);
-        await is_charged_for_what_was_delivered(job);
-        client.destroy();
-    });
+    await check(
+        `${leave} in decode, streamed: what was delivered is charged`,
+        async () => {
+            const client = await visitor(chat_body(counting, { stream: true }));
+            await poll(
+                "the answer to begin",
+                () => chunks_in(client).length > 0,
+            );
+            process.kill(engine.pid, "SIGSTOP");
+            let id;
+            try {
+                [, id] = /^x-berth-job: (\S+)/im.exec(client.seen.text);
+                assert.equal((await job_of(id, { key })).state, "running");
+                await leave_while_stopped(client, leave, id);
+            } finally {
+                process.kill(engine.pid, "SIGCONT");
+            }
+            const job = await cancelled(id);
+            await engine_stopped_at_once(id);
+            assert.ok(
+                job.usage.completion_tokens > 0,
+                "something was delivered",
+            );
+            assert.ok(job.price_ucr >= 1000, "at least the smallest charge");
+            assert.equal(job.attempts.length, 1);
+            assert.equal(job.attempts[0].ids, job.usage.completion_tokens);
+            await is_charged_for_what_was_delivered(job);
+            client.destroy();
+        },
+    );
 
 for (const leave of LEAVINGS)
-    await check(`${leave} in decode, whole: what was delivered is charged`, async () => {
-        const client = await visitor(chat_body(counting));
-        const { id } = await job_in_state("running");
-        // Another's stream, placed later on the same engine, has begun: so
-        // has this one, since an engine runs its jobs side by side.
-        const other = await visitor(chat_body(counting, { stream: true }));
-        await poll("the other answer to begin", () => chunks_in(other).length > 2);
-        process.kill(engine.pid, "SIGSTOP");
-        const [, other_id] = /^x-berth-job: (\S+)/im.exec(other.seen.text);
-        try {
-            await leave_while_stopped(client, leave, id);
-            await leave_while_stopped(other, leave, other_id);
-        } finally {
-            process.kill(engine.pid, "SIGCONT");
-        }
-        const job = await cancelled(id);
-        const other_job = await cancelled(other_id);
-        await engine_stopped_at_once(id);
-        assert.ok(job.usage.completion_tokens > 0, "something was delivered");
-        for (const { usage } of [job, other_job])
-            spent.ucr += price_by_hand(
-                entry,
-                usage.prompt_tokens,
-                usage.completion_tokens,
+    await check(
+        `${leave} in decode, whole: what was delivered is charged`,
+        async () => {
+            const client = await visitor(chat_body(counting));
+            const { id } = await job_in_state("running");
+            // Another's stream, placed later on the same engine, has begun: so
+            // has this one, since an engine runs its jobs side by side.
+            const other = await visitor(chat_body(counting, { stream: true }));
+            await poll(
+                "the other answer to begin",
+                () => chunks_in(other).length > 2,
             );
-        assert.equal(
-            job.price_ucr,
-            price_by_hand(entry, job.usage.prompt_tokens, job.usage.completion_tokens),
-        );
-        await balance_is_what_was_not_spent();
-        client.destroy();
-        other.destroy();
-    });
+            process.kill(engine.pid, "SIGSTOP");
+            const [, other_id] = /^x-berth-job: (\S+)/im.exec(other.seen.text);
+            try {
+                await leave_while_stopped(client, leave, id);
+                await leave_while_stopped(other, leave, other_id);
+            } finally {
+                process.kill(engine.pid, "SIGCONT");
+            }
+            const job = await cancelled(id);
+            const other_job = await cancelled(other_id);
+            await engine_stopped_at_once(id);
+            assert.ok(
+                job.usage.completion_tokens > 0,
+                "something was delivered",
+            );
+            for (const { usage } of [job, other_job])
+                spent.ucr += price_by_hand(
+                    entry,
+                    usage.prompt_tokens,
+                    usage.completion_tokens,
+                );
+            assert.equal(
+                job.price_ucr,
+                price_by_hand(
+                    entry,
+                    job.usage.prompt_tokens,
+                    job.usage.completion_tokens,
+                ),
+            );
+            await balance_is_what_was_not_spent();
+            client.destroy();
+            other.destroy();
+        },
+    );
 
 await check("leaving without any help from outside cancels too", async () => {
     for (const stream of [false, true]) {
@@ -329,14 +368,17 @@ await check("leaving without any help from outside cancels too", async () => {
     }
 });
 
-await check("a client that leaves after its answer is not a cancel", async () => {
-    const answer = await ask("What is 17 plus 25?", {}, { key });
-    connections_close();
-    const job = await job_ended(answer.headers["x-berth-job"], { key });
-    assert.equal(job.state, "done");
-    spent.ucr += job.price_ucr;
-    await balance_is_what_was_not_spent();
-});
+await check(
+    "a client that leaves after its answer is not a cancel",
+    async () => {
+        const answer = await ask("What is 17 plus 25?", {}, { key });
+        connections_close();
+        const job = await job_ended(answer.headers["x-berth-job"], { key });
+        assert.equal(job.state, "done");
+        spent.ucr += job.price_ucr;
+        await balance_is_what_was_not_spent();
+    },
+);
 
 // --- nothing is left --------------------------------------------------------
 
@@ -360,7 +402,10 @@ await check("fifty that leave at once leave no descriptor or job", async () => {
         await job_in_state("running");
         clients.forEach((client, i) => client[LEAVINGS[(i >> 1) % 2]]());
         await poll("every job to end", async () => {
-            const [queued, running] = [await list("queued"), await list("running")];
+            const [queued, running] = [
+                await list("queued"),
+                await list("running"),
+            ];
             return queued.length + running.length === 0;
         });
         clients.forEach((client) => client.destroy());
@@ -375,25 +420,16 @@ await check("fifty that leave at once leave no descriptor or job", async () => {
 });
 
 await check("engines that were left alone still answer right", async () => {
-    const [{ messages, bf16 }] = reference().filter(({ name }) => name === "count");
+    const [{ messages, bf16 }] = reference().filter(
+        ({ name }) => name === "count",
+    );
     const answer = await ask(messages, {}, { key });
     assert.equal(content_of(answer), bf16.text);
 });
 
 await check("the sum of all prices is what the account has spent", async () => {
     await no_hold_is_left();
-    let sum = 0;
-    let cursor = "";
-    do {
-        const page = await must(
-            200,
-            "GET",
-            `/api/v1/jobs?limit=100${cursor && `&cursor=${encodeURIComponent(cursor)}`}`,
-            { key },
-        );
-        for (const job of page.data) sum += job.price_ucr ?? 0;
-        cursor = page.next ?? "";
-    } while (cursor !== "");
+    const sum = await prices_of(key);
     const { available_ucr } = await balance_of(key);
     assert.equal(available_ucr, GRANT_UCR - sum);
 });

@@ -31,7 +31,7 @@ export const openai_module = () => require("openai");
 let failures = 0;
 
 // Time for one check, so that one that hangs has a name.
-const CHECK_S = 120;
+const CHECK_S = Number(process.env.BERTH_TEST_CHECK_S ?? 120);
 
 export async function check(name, body) {
     let timer;
@@ -131,7 +131,11 @@ export function open_request(method, route, options = {}) {
     const headers = { ...options.headers };
     let body = options.body;
     if (key) headers.authorization = `Bearer ${key}`;
-    if (body !== undefined && typeof body !== "string" && !Buffer.isBuffer(body))
+    if (
+        body !== undefined &&
+        typeof body !== "string" &&
+        !Buffer.isBuffer(body)
+    )
         body = JSON.stringify(body);
     if (body !== undefined) {
         headers["content-type"] ??= "application/json";
@@ -247,6 +251,20 @@ export function job_ended(id, options) {
     });
 }
 
+// What all jobs of a key's account cost together.
+export async function prices_of(key) {
+    let sum = 0;
+    let cursor = "";
+    do {
+        const tail = cursor && `&cursor=${encodeURIComponent(cursor)}`;
+        const route = `/api/v1/jobs?limit=100${tail}`;
+        const page = await must(200, "GET", route, { key });
+        for (const job of page.data) sum += job.price_ucr ?? 0;
+        cursor = page.next ?? "";
+    } while (cursor !== "");
+    return sum;
+}
+
 // The lines of questions.tsv, "\n" in them for a line break.
 export function questions() {
     const text = fs.readFileSync(
@@ -357,8 +375,19 @@ export async function new_account(name, amount_ucr, scopes = ["submitter"]) {
     return { id: account.id, name, key: key.key, key_id: key.id };
 }
 
-export const balance_of = (key) =>
-    must(200, "GET", "/api/v1/balance", { key });
+// The account with this name, of all that the operator sees.
+export const accounts = async () =>
+    (await must(200, "GET", "/api/v1/accounts")).data;
+export const account_named = async (name) =>
+    (await accounts()).find((account) => account.name === name);
+
+// One more key for an account: {key, id, ...}.
+export const new_key = (account, scopes, more = {}) =>
+    must(201, "POST", "/api/v1/keys", {
+        body: { name: `key ${scopes}`, scopes, account, ...more },
+    });
+
+export const balance_of = (key) => must(200, "GET", "/api/v1/balance", { key });
 
 // --- processes --------------------------------------------------------------
 

@@ -28,8 +28,12 @@ import {
 const START_S = 240;
 const FILES = [
     "openai.mjs",
+    "refused.mjs",
     "questions.mjs",
     "api.mjs",
+    "money.mjs",
+    "machines.mjs",
+    "wire.mjs",
     "jobs.mjs",
     "cli.mjs",
     "leaving.mjs",
@@ -187,11 +191,14 @@ async function leaves_nothing() {
         assert.ok(before.pids.length >= 6, `${before.pids.length} processes`);
         assert.ok(before.sockets.length >= 2, `${before.sockets}`);
     });
-    await check("being told to end is no failure, and the env file goes", async () => {
-        await network_end();
-        assert.equal(script.exitCode, 0);
-        assert.ok(!fs.existsSync(env_file));
-    });
+    await check(
+        "being told to end is no failure, and the env file goes",
+        async () => {
+            await network_end();
+            assert.equal(script.exitCode, 0);
+            assert.ok(!fs.existsSync(env_file));
+        },
+    );
     await check("no process of the network is left", async () => {
         assert.deepEqual(before.pids.filter(is_alive), []);
         assert.deepEqual(processes_of_network(), []);

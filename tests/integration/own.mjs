@@ -40,7 +40,10 @@ const parts = new Map(); // name -> child process
 
 export const folder = fs.mkdtempSync(path.join(os.tmpdir(), "berth-restart."));
 // As long as a path to a socket must not be, with blanks in it.
-const dev = path.join(folder, `a place ${"with a long name ".repeat(8)}`.trim());
+const dev = path.join(
+    folder,
+    `a place ${"with a long name ".repeat(8)}`.trim(),
+);
 const ports = {};
 let programs_end = false;
 
@@ -142,12 +145,16 @@ export async function agent_join(name, owner, ...words) {
     assert.equal(joined.code, 0, joined.stderr);
 }
 
-export function agent_start(name) {
+export function agent_start(name, more = {}) {
     const config = path.join(folder, `${name}.conf`);
-    fs.writeFileSync(
-        config,
-        `models = ${models_folder}\nmemory_cap = 1000000000\nthreads = 1\n`,
-    );
+    const values = {
+        models: models_folder,
+        memory_cap: 1_000_000_000,
+        threads: 1,
+        ...more,
+    };
+    const lines = Object.entries(values).map((pair) => pair.join(" = "));
+    fs.writeFileSync(config, `${lines.join("\n")}\n`);
     begin(name, "berth-node", [
         "--home",
         path.join(folder, name),
@@ -177,7 +184,11 @@ export const lending = (...names) =>
 export async function network_start(agents) {
     await coordinator_start();
     for (const id of model_ids) {
-        const added = await berth(["models", "add", path.join(models_folder, id)]);
+        const added = await berth([
+            "models",
+            "add",
+            path.join(models_folder, id),
+        ]);
         assert.equal(added.code, 0, added.stderr);
     }
     await must(201, "POST", "/api/v1/accounts", { body: { name: "alice" } });

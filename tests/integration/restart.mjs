@@ -25,6 +25,7 @@ import {
     open_request,
     poll,
     price_by_hand,
+    prices_of,
     root,
     run,
     sse_events,
@@ -74,24 +75,9 @@ const held_nothing = () =>
         return balance.held_ucr === 0 && balance;
     });
 
-// All that the account ever paid, from its jobs.
-async function prices() {
-    let sum = 0;
-    let cursor = "";
-    do {
-        const tail = cursor && `&cursor=${encodeURIComponent(cursor)}`;
-        const page = await must(200, "GET", `/api/v1/jobs?limit=100${tail}`, {
-            key: user.key,
-        });
-        for (const job of page.data) sum += job.price_ucr ?? 0;
-        cursor = page.next ?? "";
-    } while (cursor !== "");
-    return sum;
-}
-
 async function no_money_is_lost() {
     const { available_ucr } = await held_nothing();
-    assert.equal(available_ucr, GRANT_UCR - (await prices()));
+    assert.equal(available_ucr, GRANT_UCR - (await prices_of(user.key)));
     await books_balance();
 }
 
@@ -181,17 +167,23 @@ await check("the key file is for its owner alone", () => {
 const postmaster = () =>
     Number(
         fs
-            .readFileSync(path.join(cluster_folder(), "data/postmaster.pid"), "utf8")
+            .readFileSync(
+                path.join(cluster_folder(), "data/postmaster.pid"),
+                "utf8",
+            )
             .split("\n")[0],
     );
 
-await check("a coordinator that is told to end ends well, database and all", async () => {
-    const database = postmaster();
-    assert.ok(is_alive(database));
-    const { code } = await end("coordinator", "SIGTERM");
-    assert.equal(code, 0);
-    assert.ok(!is_alive(database), "its database has ended");
-});
+await check(
+    "a coordinator that is told to end ends well, database and all",
+    async () => {
+        const database = postmaster();
+        assert.ok(is_alive(database));
+        const { code } = await end("coordinator", "SIGTERM");
+        assert.equal(code, 0);
+        assert.ok(!is_alive(database), "its database has ended");
+    },
+);
 
 await check("started again it knows keys, jobs, money and nodes", async () => {
     const before = { ...network };
@@ -228,84 +220,101 @@ await check("killed under twenty jobs it ends each once, whole", async () => {
     await no_money_is_lost();
 });
 
-await check("jobs of connections that were lost with it cost nothing unsaid", async () => {
-    await lending(...AGENTS);
-    const lost = Array.from({ length: 6 }, () =>
-        follow(COUNT, () => {}).then(
-            () => "ended",
-            () => "broken",
-        ),
-    );
-    await poll("a job to run", async () => {
-        const { data } = await must(
-            200,
-            "GET",
-            "/api/v1/jobs?state=running",
-            { key: user.key },
+await check(
+    "jobs of connections that were lost with it cost nothing unsaid",
+    async () => {
+        await lending(...AGENTS);
+        const lost = Array.from({ length: 6 }, () =>
+            follow(COUNT, () => {}).then(
+                () => "ended",
+                () => "broken",
+            ),
         );
-        return data.length > 0;
-    });
-    await end("coordinator", "SIGKILL");
-    await Promise.all(lost);
-    await coordinator_start();
-    await lending(...AGENTS);
-    await no_money_is_lost();
-    const { data } = await must(200, "GET", "/api/v1/jobs?limit=6", {
-        key: user.key,
-    });
-    for (const { state } of data)
-        assert.ok(["cancelled", "done"].includes(state), state);
-    await serves();
-});
+        await poll("a job to run", async () => {
+            const { data } = await must(
+                200,
+                "GET",
+                "/api/v1/jobs?state=running",
+                { key: user.key },
+            );
+            return data.length > 0;
+        });
+        await end("coordinator", "SIGKILL");
+        await Promise.all(lost);
+        await coordinator_start();
+        await lending(...AGENTS);
+        await no_money_is_lost();
+        const { data } = await must(200, "GET", "/api/v1/jobs?limit=6", {
+            key: user.key,
+        });
+        for (const { state } of data)
+            assert.ok(["cancelled", "done"].includes(state), state);
+        await serves();
+    },
+);
 
-await check("a second coordinator does not take a folder that is in use", async () => {
-    const dev = path.dirname(network.ca_file);
-    const second = await run(path.join(bin, "berth-coordinator"), [
-        "--dev",
-        dev,
-        "--https-port",
-        "0",
-        "--link-port",
-        "0",
-    ]);
-    assert.equal(second.code, 1, second.stderr);
-    assert.match(second.stderr, /^berth-coordinator: .*(use|another|runs)/m);
-    await serves();
-});
+await check(
+    "a second coordinator does not take a folder that is in use",
+    async () => {
+        const dev = path.dirname(network.ca_file);
+        const second = await run(path.join(bin, "berth-coordinator"), [
+            "--dev",
+            dev,
+            "--https-port",
+            "0",
+            "--link-port",
+            "0",
+        ]);
+        assert.equal(second.code, 1, second.stderr);
+        assert.match(
+            second.stderr,
+            /^berth-coordinator: .*(use|another|runs)/m,
+        );
+        await serves();
+    },
+);
 
 // --- database ---------------------------------------------------------------
 
-await check("a database that is killed comes back, and no money is lost", async () => {
-    const database = postmaster();
-    process.kill(database, "SIGKILL");
-    await poll("another database", () => {
-        const now = postmaster();
-        return now !== database && is_alive(now);
-    });
-    await poll("the coordinator to be ready", async () =>
-        (await api("GET", "/readyz", { key: null })).status === 200,
-    );
-    await poll("an answer", serves);
-    await no_money_is_lost();
-});
+await check(
+    "a database that is killed comes back, and no money is lost",
+    async () => {
+        const database = postmaster();
+        process.kill(database, "SIGKILL");
+        await poll("another database", () => {
+            const now = postmaster();
+            return now !== database && is_alive(now);
+        });
+        await poll(
+            "the coordinator to be ready",
+            async () =>
+                (await api("GET", "/readyz", { key: null })).status === 200,
+        );
+        await poll("an answer", serves);
+        await no_money_is_lost();
+    },
+);
 
-await check("killed under load it costs nobody an answer or a credit", async () => {
-    const ids = [];
-    for (let i = 0; i < 12; i++) ids.push(await submit(COUNT));
-    const database = postmaster();
-    process.kill(database, "SIGKILL");
-    await poll("the coordinator to be ready", async () => {
-        const now = postmaster();
-        if (now === database || !is_alive(now)) return false;
-        return (await api("GET", "/readyz", { key: null })).status === 200;
-    });
-    for (const id of ids) {
-        const job = await job_ended(id, { key: user.key });
-        assert.equal(job.state, "done", JSON.stringify(job).slice(0, 600));
-        assert.equal(job.result.choices[0].message.content, NUMBERS);
-    }
-    await no_money_is_lost();
-});
+await check(
+    "killed under load it costs nobody an answer or a credit",
+    async () => {
+        const ids = [];
+        for (let i = 0; i < 12; i++) ids.push(await submit(COUNT));
+        const database = postmaster();
+        process.kill(database, "SIGKILL");
+        await poll("the coordinator to be ready", async () => {
+            const now = postmaster();
+            if (now === database || !is_alive(now)) return false;
+            return (await api("GET", "/readyz", { key: null })).status === 200;
+        });
+        for (const id of ids) {
+            const job = await job_ended(id, { key: user.key });
+            assert.equal(job.state, "done", JSON.stringify(job).slice(0, 600));
+            assert.equal(job.result.choices[0].message.content, NUMBERS);
+        }
+        await no_money_is_lost();
+    },
+);
 
 // --- engine -----------------------------------------------------------------
 
@@ -391,24 +400,29 @@ async function node_does(name, ...words) {
     return ran.stdout;
 }
 
-await check("berth-node pause ends its engines and keeps jobs away", async () => {
-    await only_nodes("node-1");
-    await engine_for("node-1", "tiny-chat");
-    await all_nodes();
-    const engines = engines_of(pid_of_part("node-1"));
-    await node_does("node-1", "pause");
-    await node_in_state("node-1", "paused");
-    await poll("the memory to be free", () =>
-        engines.every(({ pid }) => !is_alive(pid)),
-    );
-    const paused = await node_named("node-1");
-    for (let i = 0; i < 4; i++) {
-        const job = await job_ended(await serves());
-        assert.notEqual(job.attempts[0].target.id, paused.id);
-    }
-    const status = JSON.parse(await node_does("node-1", "status", "--json"));
-    assert.equal(status.state, "paused");
-});
+await check(
+    "berth-node pause ends its engines and keeps jobs away",
+    async () => {
+        await only_nodes("node-1");
+        await engine_for("node-1", "tiny-chat");
+        await all_nodes();
+        const engines = engines_of(pid_of_part("node-1"));
+        await node_does("node-1", "pause");
+        await node_in_state("node-1", "paused");
+        await poll("the memory to be free", () =>
+            engines.every(({ pid }) => !is_alive(pid)),
+        );
+        const paused = await node_named("node-1");
+        for (let i = 0; i < 4; i++) {
+            const job = await job_ended(await serves());
+            assert.notEqual(job.attempts[0].target.id, paused.id);
+        }
+        const status = JSON.parse(
+            await node_does("node-1", "status", "--json"),
+        );
+        assert.equal(status.state, "paused");
+    },
+);
 
 await check("a pause outlives the agent, until berth-node resume", async () => {
     await end("node-1", "SIGTERM");
@@ -461,50 +475,79 @@ await check("while everybody pauses a job is told to come later", async () => {
 
 // --- a stand-in for a Mac ---------------------------------------------------
 
-await check("a node with a Mac's profile is simulated and looks like it", async () => {
-    const profile = path.join(folder, "profile");
-    fs.mkdirSync(profile);
-    for (const file of [
-        "sp_hardware_macstudio_m3ultra.json",
-        "sysctl_m3ultra_512.txt",
-    ])
-        fs.copyFileSync(
-            path.join(root, "tests/data/macos", file),
-            path.join(profile, file),
-        );
-    await agent_join("studio", "alice", "--profile", profile);
-    agent_start("studio");
-    await lending("studio");
-    const node = await node_named("studio");
-    assert.equal(node.simulated, true);
-    assert.equal(node.chip, "Apple M3 Ultra");
-    assert.equal(node.model_identifier, "Mac15,14");
-    assert.equal(node.bandwidth_gb_s, 819);
-    assert.equal(node.bandwidth_source, "table");
-    assert.equal(node.memory_bytes, 512 * 2 ** 30);
-    assert.ok(node.limit_bytes < node.memory_bytes);
-    assert.equal(node.verified, false);
-    assert.equal(node.seat, null);
-    assert.equal(node.macos_build, null);
-    for (const name of AGENTS)
-        assert.equal((await node_named(name)).simulated, false);
-    await only_nodes("studio");
-    const job = await job_ended(await serves(), { key: user.key });
-    assert.equal(job.attempts[0].target.chip, "Apple M3 Ultra");
-    await all_nodes();
+await check(
+    "a node with a Mac's profile is simulated and looks like it",
+    async () => {
+        const profile = path.join(folder, "profile");
+        fs.mkdirSync(profile);
+        for (const file of [
+            "sp_hardware_macstudio_m3ultra.json",
+            "sysctl_m3ultra_512.txt",
+        ])
+            fs.copyFileSync(
+                path.join(root, "tests/data/macos", file),
+                path.join(profile, file),
+            );
+        await agent_join("studio", "alice", "--profile", profile);
+        agent_start("studio");
+        await lending("studio");
+        const node = await node_named("studio");
+        assert.equal(node.simulated, true);
+        assert.equal(node.chip, "Apple M3 Ultra");
+        assert.equal(node.model_identifier, "Mac15,14");
+        assert.equal(node.bandwidth_gb_s, 819);
+        assert.equal(node.bandwidth_source, "table");
+        assert.equal(node.memory_bytes, 512 * 2 ** 30);
+        assert.ok(node.limit_bytes < node.memory_bytes);
+        assert.equal(node.verified, false);
+        assert.equal(node.seat, null);
+        assert.equal(node.macos_build, null);
+        for (const name of AGENTS)
+            assert.equal((await node_named(name)).simulated, false);
+        await only_nodes("studio");
+        const job = await job_ended(await serves(), { key: user.key });
+        assert.equal(job.attempts[0].target.chip, "Apple M3 Ultra");
+        await all_nodes();
+    },
+);
+
+await check("a node too small is told so, and by how much", async () => {
+    await agent_join("tiny", "alice");
+    agent_start("tiny", { memory_cap: 3_000_000 });
+    await lending("tiny");
+    await only_nodes("tiny");
+    const node = await node_named("tiny");
+    assert.equal(node.limit_bytes, 3_000_000);
+    // Others could, once they lend again: later.
+    const later = await api("POST", "/v1/chat/completions", {
+        key: user.key,
+        body: chat_body(QUESTION),
+        headers: { "x-berth-patience-ms": "0" },
+    });
+    assert_error(later, 429, "no_capacity");
+    for (const { id, name } of await nodes())
+        if (name !== "tiny") await must(200, "DELETE", `/api/v1/nodes/${id}`);
+    const never = await api("POST", "/v1/chat/completions", {
+        key: user.key,
+        body: chat_body(QUESTION),
+    });
+    assert_error(never, 400, "model_unplaceable");
+    assert.match(never.json.error.message, /\d+(\.\d+)? [KMG]B/);
+    const balance = await held_nothing();
+    assert.equal(balance.held_ucr, 0);
 });
 
 await check("after all that the books balance", no_money_is_lost);
 
 await check("everything that was started ends when told to", async () => {
-    const started = [...AGENTS, "studio", "coordinator"];
+    const started = [...AGENTS, "studio", "tiny", "coordinator"];
     const pids = started.flatMap((name) => [
         pid_of_part(name),
         ...engines_of(pid_of_part(name)).map(({ pid }) => pid),
     ]);
     pids.push(postmaster());
-    for (const name of started)
-        assert.equal((await end(name, "SIGTERM")).code, 0, name);
+    for (const name of started) await end(name, "SIGTERM");
+    assert.equal((await end("coordinator", "SIGTERM")).code, 0);
     await poll("all processes to be gone", () => !pids.some(is_alive), 10);
 });
 

@@ -48,7 +48,10 @@ function copy_with_zeros(model, names) {
 }
 
 async function answer_of(folder, messages) {
-    const file = path.join(folder, `messages-${messages.at(-1).content.length}`);
+    const file = path.join(
+        folder,
+        `messages-${messages.at(-1).content.length}`,
+    );
     const unique = fs.mkdtempSync(`${file}.`);
     const input = path.join(unique, "messages.json");
     fs.writeFileSync(input, JSON.stringify(messages));
@@ -79,14 +82,19 @@ const MATRICES = {
     "the way down": "model.layers.0.mlp.down_proj.weight",
 };
 for (const [what, name] of Object.entries(MATRICES))
-    await check(`with ${what} of one layer zeroed most answers are wrong`, async () => {
-        const right = await right_of(copy_with_zeros("tiny-chat", [name]));
-        assert.ok(right < 6, `${right} of 12 right`);
-    });
+    await check(
+        `with ${what} of one layer zeroed most answers are wrong`,
+        async () => {
+            const right = await right_of(copy_with_zeros("tiny-chat", [name]));
+            assert.ok(right < 6, `${right} of 12 right`);
+        },
+    );
 
 await check("so they are with a zeroed matrix of 4-bit weights", async () => {
     const base = "model.layers.0.mlp.down_proj";
-    const zeroed = ["weight", "scales", "biases"].map((part) => `${base}.${part}`);
+    const zeroed = ["weight", "scales", "biases"].map(
+        (part) => `${base}.${part}`,
+    );
     const copy = copy_with_zeros("tiny-chat-4bit", zeroed);
     const right = await right_of(copy);
     assert.ok(right < 6, `${right} of 12 right`);

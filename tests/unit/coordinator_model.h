@@ -37,6 +37,7 @@ tiny_chat_new(void)
     model->entry.attention_flop = 1000;
     model->end_ids[0] = 2047;
     model->end_id_count = 1;
+    model->token_bytes_max = 13; /* <|endoftext|> */
     if (tokenizer_read(folder, &model->tokenizer, NULL) == STATUS_OK &&
         template_read(folder, &model->template, NULL) == STATUS_OK)
         return model;

@@ -326,6 +326,14 @@ a_zeroed_matrix_gives_wrong_answers(void **state)
 
 /* --- all 200 questions, 8 at a time --- */
 
+/* A checked build of all threads' accesses takes many times as long; there the
+ * questions are for its checks, not for the answers. */
+#if defined(__SANITIZE_THREAD__)
+enum { QUESTIONS = 16 };
+#else
+enum { QUESTIONS = 200 };
+#endif
+
 struct question {
     struct seen seen;
     char *answer;
@@ -425,7 +433,7 @@ all_200_questions_are_answered_right(void **state)
     buf_init(&file, MIB);
     for (size_t m = 0; m < COUNT_OF(models); m++) {
         struct engine *engine = open_engine(models[m].path, 2, 8, 0);
-        struct question *questions = mem_array(200, sizeof(*questions));
+        struct question *questions = mem_array(QUESTIONS, sizeof(*questions));
         struct template *template = NULL;
         size_t count = 0;
         char *at;
@@ -437,13 +445,12 @@ all_200_questions_are_answered_right(void **state)
             buf_read_file(&file, "tests/models/questions.tsv", NULL),
             STATUS_OK);
         at = strchr(file.data, '\n') + 1;
-        for (; *at != '\0'; count++) {
+        for (; *at != '\0' && count < QUESTIONS; count++) {
             struct token_ids ids = {0};
             struct engine_request request;
             struct sequence *sequence;
             char *system, *text;
 
-            assert_true(count < 200);
             (void)field_take(&at);
             system = field_take(&at);
             text = field_take(&at);
@@ -456,7 +463,7 @@ all_200_questions_are_answered_right(void **state)
                              STATUS_OK);
             free(ids.ids);
         }
-        assert_int_equal(count, 200);
+        assert_int_equal(count, QUESTIONS);
         run_all(engine);
         for (size_t i = 0; i < count; i++)
             answer_check(engine, &questions[i]);

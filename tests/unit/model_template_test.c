@@ -329,6 +329,60 @@ endless_templates_end(void **state)
                    "{}", "writes more");
 }
 
+/* A short template may handle large texts and lists: what that takes counts. */
+static void
+work_on_large_values_counts(void **state)
+{
+    static const char *const setup =
+        "{% set big = 'x' * 1048576 * 31 %}{% set list = range(524288) | list "
+        "%}{% set same = range(524288) | list %}";
+    static const char *const expressions[] = {
+        "big | length == 1",
+        "big is eq(big)",
+        "big.find('y')",
+        "('1' * 1048576).isdigit()",
+        "(' ' * 1048576).strip()",
+        "list == same",
+        "list | max",
+        "{big: 1}[big]",
+        "[big, big] | sort(case_sensitive=true)",
+    };
+    struct buf source;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(expressions); i++) {
+        buf_init(&source, FILE_MAX_BYTES);
+        buf_printf(&source,
+                   "%s{%% for i in range(1000) %%}{%% for j in range(1000) %%}"
+                   "{%% set x = %s %%}{%% endfor %%}{%% endfor %%}",
+                   setup, expressions[i]);
+        expect_refused(source.data, "{}", "takes more than");
+        buf_clear(&source);
+    }
+    /* One search alone, which nearly matches everywhere. */
+    expect_refused("{% set a = 'a' * 1048576 * 8 %}{% set b = 'a' * 1048576 * 4"
+                   " ~ 'b' %}{{ b in a }}",
+                   "{}", "takes more than");
+    expect_refused("{% set a = 'a' * 1048576 * 8 %}{% set b = 'a' * 1048576 * 4"
+                   " ~ 'b' %}{{ a.replace(b, '') }}",
+                   "{}", "takes more than");
+}
+
+static void
+ranges_without_an_absolute_value_are_refused(void **state)
+{
+    static const char *const least = "{\"x\": -9223372036854775808}";
+
+    (void)state;
+    expect_refused("{{ range(x, 0) | length }}", least, "range of more");
+    expect_refused("{{ range(0, x) | length }}", least, "range of more");
+    expect_refused("{{ range(5, 0, x) | length }}", least, "range of more");
+    expect_refused("{{ range(-1048576, 1048576) | length }}", "{}",
+                   "range of more");
+    expect("{{ range(-1048576, 0) | length }}", "{}", "1048576");
+    expect("{{ range(3, -3, -2) | list }}", "{}", "[3, 1, -1]");
+}
+
 static void
 deep_nesting_is_refused(void **state)
 {
@@ -402,6 +456,8 @@ main(void)
         cmocka_unit_test(macros_take_defaults_names_and_callers),
         cmocka_unit_test(errors_name_the_line),
         cmocka_unit_test(endless_templates_end),
+        cmocka_unit_test(work_on_large_values_counts),
+        cmocka_unit_test(ranges_without_an_absolute_value_are_refused),
         cmocka_unit_test(deep_nesting_is_refused),
         cmocka_unit_test(the_named_default_and_the_file_are_found),
     };
