@@ -81,7 +81,7 @@ endif
 
 .DELETE_ON_ERROR:
 .PHONY: all programs deps deps-check demo run stop check check-all check-unit \
-        check-asan check-tsan check-darwin fuzz-smoke bench lint format golden \
+        check-asan check-tsan check-darwin check-arm64 fuzz-smoke bench lint format golden \
         install uninstall dist clean help
 .DEFAULT_GOAL := all
 
@@ -187,7 +187,7 @@ check: deps-check
 
 check-all: all $(TESTS) $(INTEGRATION) $(CABLE) $(JS)
 	@CABLE=$(CABLE) sh tests/run tests/lint/check.sh tests/run_test.sh \
-	    tests/lint/selftest tests/darwin/check $(TESTS) $(INTEGRATION)
+	    tests/lint/selftest tests/darwin/check tests/arm64/check $(TESTS) $(INTEGRATION)
 
 # The libraries' tests alone: seconds, not minutes.
 check-unit: $(TESTS)
@@ -196,7 +196,11 @@ check-unit: $(TESTS)
 check-asan:
 	@$(MAKE) MODE=asan check-unit
 check-tsan:
-	@$(MAKE) MODE=tsan check-unit
+	@TEST_TIMEOUT_S=900 $(MAKE) MODE=tsan check-unit
+
+# NEON kernels under emulation, bit for bit those of the other processors.
+check-arm64:
+	@sh tests/arm64/check
 
 check-darwin: $(JS)
 	@sh tests/darwin/check
@@ -260,6 +264,7 @@ help:
 	@echo 'make check     all tests that need no special hardware'
 	@echo 'make check-unit, check-asan, check-tsan   the libraries alone'
 	@echo 'make check-darwin   compile every file for macOS on arm64'
+	@echo 'make check-arm64    the NEON kernels under emulation'
 	@echo 'make fuzz-smoke     each fuzz target for a short while'
 	@echo 'make bench     measurements, as ratios within one run'
 	@echo 'make lint, format, golden, install, uninstall, dist, clean'

@@ -189,7 +189,7 @@ await check("a key opens what its scopes name and nothing else", async () => {
             const answer = await api(method, route, { key: keys[scope], body });
             if (scopes.split(" ").includes(scope))
                 assert.equal(answer.status, 200, `${request} ${scope}`);
-            else assert_error(answer, 403);
+            else assert_error(answer, 403, "scope_missing");
         }
     }
     for (const scope of ["submitter", "owner"])

@@ -214,13 +214,13 @@ await check("an owner makes tokens for itself, not for others", async () => {
         key,
         body: { owner: admin_account },
     });
-    assert_error(other, 403);
+    assert_error(other, 403, "scope_missing");
     const { key: submitter } = await new_key(alice.id, ["submitter"]);
     const refused = await api("POST", "/api/v1/join-tokens", {
         key: submitter,
         body: {},
     });
-    assert_error(refused, 403);
+    assert_error(refused, 403, "scope_missing");
 });
 
 await check(

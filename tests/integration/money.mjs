@@ -44,7 +44,7 @@ await check("an account's name is its own", async () => {
         held_ucr: 0,
         maturing_ucr: 0,
     });
-    for (const name of ["", "a".repeat(5000), 5, null])
+    for (const name of ["", " ", "5", "a\nb", "a".repeat(5000), 5, null])
         assert_error(
             await api("POST", "/api/v1/accounts", { body: { name } }),
             400,
@@ -123,6 +123,10 @@ await check("no grant takes, is nothing, or goes to nobody", async () => {
             [400, 413].includes(answer.status),
             `${amount_ucr}: ${answer.text}`,
         );
+    }
+    for (const account of [null, -1, 1.5, true]) {
+        const body = { account, amount_ucr: 5 };
+        assert_error(await api("POST", "/api/v1/grants", { body }), 400);
     }
     for (const account of [99999999, "nobody-at-all"]) {
         const body = { account, amount_ucr: 5 };

@@ -160,6 +160,10 @@ await check("wrong values are a 400 in the error shape", async () => {
         "messages text": { ...sum, messages: "hello" },
         "a message of text": { ...sum, messages: ["hello"] },
         "a message without a role": { ...sum, messages: [{ content: "x" }] },
+        "a role with NUL": {
+            ...sum,
+            messages: [{ role: "user\u0000x", content: "x" }],
+        },
         "an unknown role": {
             ...sum,
             messages: [{ role: "wizard", content: "x" }],

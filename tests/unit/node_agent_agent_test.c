@@ -169,6 +169,7 @@ fake_engine(int argc, char **argv)
     if (parse_u64(argv[9], strlen(argv[9]), INT64_MAX, &ready.kv_bytes) !=
         STATUS_OK)
         return 2;
+    fprintf(stderr, "all is well\n");
     fake_send(&fake, WIRE_ENGINE_READY, &ready);
     for (;;) {
         fake_read(&fake);
@@ -337,7 +338,7 @@ set_up(void **state)
     snprintf(world->folder, sizeof(world->folder), "/tmp/berth-test-XXXXXX");
     assert_non_null(mkdtemp(world->folder));
     snprintf(path, sizeof(path), "%s/home", world->folder);
-    assert_int_equal(home_open(path, &world->home, NULL), STATUS_OK);
+    assert_int_equal(home_open(path, true, &world->home, NULL), STATUS_OK);
     world->base = event_base_new();
     world->watchdog = event_new(world->base, -1, 0, on_watchdog, NULL);
     event_add(world->watchdog, &late);

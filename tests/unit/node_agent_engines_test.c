@@ -76,6 +76,26 @@ the_budget_is_what_slots_can_use_or_what_is_left(void **state)
 }
 
 static void
+the_first_of_several_models_leaves_half_of_the_rest(void **state)
+{
+    struct memory_question question = example();
+    uint64_t kv = 0;
+
+    (void)state;
+    question.is_shared = true;
+    question.kv_tokens_most = 10000;
+    assert_int_equal(memory_answer(&question, &kv, NULL), STATUS_OK);
+    assert_int_equal(kv, 268 * MIB);
+    question.kv_tokens_most = 200; /* it does not want so much */
+    assert_int_equal(memory_answer(&question, &kv, NULL), STATUS_OK);
+    assert_int_equal(kv, 200 * MIB);
+    question.kv_tokens = 536; /* what a job needs, it gets */
+    question.kv_tokens_most = 10000;
+    assert_int_equal(memory_answer(&question, &kv, NULL), STATUS_OK);
+    assert_int_equal(kv, 536 * MIB);
+}
+
+static void
 one_token_too_many_is_refused(void **state)
 {
     struct memory_question question = example();
@@ -126,6 +146,7 @@ main(void)
         cmocka_unit_test(every_state_is_reached_and_leads_back_to_off),
         cmocka_unit_test(a_stop_ends_every_state_but_off),
         cmocka_unit_test(the_budget_is_what_slots_can_use_or_what_is_left),
+        cmocka_unit_test(the_first_of_several_models_leaves_half_of_the_rest),
         cmocka_unit_test(one_token_too_many_is_refused),
         cmocka_unit_test(a_fresh_reading_binds_whatever_the_limit_says),
         cmocka_unit_test(absurd_sizes_do_not_wrap_around),
