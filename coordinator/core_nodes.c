@@ -321,7 +321,7 @@ node_message(struct core *core, uint64_t link, const char *id,
     if (node == NULL) {
         refuse(core, link, "revoked",
                "this node was removed from the network: ask for a new join "
-               "token and join again with a new --home");
+               "token and join again");
         return;
     }
     if (message->type != WIRE_HELLO && node->link != link)
