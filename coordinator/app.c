@@ -286,27 +286,50 @@ wallet_fund(struct app *app, int64_t wallet, struct error *err)
     return answer_wait_take(&wait, err);
 }
 
+static enum status
+admin_key_make(struct app *app, const char *name, struct account_view *account,
+               char *secret, size_t secret_size, struct error *err)
+{
+    struct answer_wait wait;
+    struct key_view key;
+    enum status status = admin_account(app, account, err);
+
+    assert(secret_size >= API_KEY_SECRET_BYTES);
+    if (status != STATUS_OK)
+        return status;
+    api_key_make(account->id, name,
+                 SCOPE_SUBMITTER | SCOPE_OWNER | SCOPE_OPERATOR, &key, secret);
+    answer_wait_init(&wait);
+    admin_key_add(app, &key, answer_wait_done, &wait);
+    return answer_wait_take(&wait, err);
+}
+
 enum status
 app_dev_key(struct app *app, char *secret, size_t secret_size,
             struct error *err)
 {
     struct account_view account = {.id = 0};
-    struct answer_wait wait;
-    struct key_view key;
     enum status status;
 
     if (key_is_good(app, secret))
         return STATUS_OK;
-    status = admin_account(app, &account, err);
-    if (status != STATUS_OK)
-        return status;
-    assert(secret_size >= API_KEY_SECRET_BYTES);
-    api_key_make(account.id, "dev",
-                 SCOPE_SUBMITTER | SCOPE_OWNER | SCOPE_OPERATOR, &key, secret);
-    answer_wait_init(&wait);
-    admin_key_add(app, &key, answer_wait_done, &wait);
-    status = answer_wait_take(&wait, err);
+    status = admin_key_make(app, "dev", &account, secret, secret_size, err);
     if (status == STATUS_OK)
         status = wallet_fund(app, account.wallet, err);
     return status;
+}
+
+enum status
+app_first_key(struct app *app, char *secret, size_t secret_size,
+              struct error *err)
+{
+    const struct identity_view *view = identity_take(app->snapshots);
+    struct account_view account = {.id = 0};
+    bool empty = view->key_count == 0;
+
+    identity_drop(view);
+    secret[0] = '\0';
+    return empty ? admin_key_make(app, "first", &account, secret, secret_size,
+                                  err)
+                 : STATUS_OK;
 }

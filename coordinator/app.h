@@ -45,5 +45,9 @@ void app_stop(struct app *app);
  */
 MUST_CHECK enum status app_dev_key(struct app *app, char *key, size_t key_size,
                                    struct error *err);
+/* The key of a network that has none yet: account "admin", all scopes, no
+ * credits; @key is "" when there are keys. */
+MUST_CHECK enum status app_first_key(struct app *app, char *key,
+                                     size_t key_size, struct error *err);
 
 #endif

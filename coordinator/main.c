@@ -187,6 +187,18 @@ dev_announce(struct app *app, struct dev *dev, const char *url,
     return status;
 }
 
+/* Nobody could make the first key over the API: it is told here, once. */
+static enum status
+first_announce(struct app *app, struct error *err)
+{
+    char key[API_KEY_BYTES];
+    enum status status = app_first_key(app, key, sizeof(key), err);
+
+    if (status == STATUS_OK && key[0] != '\0')
+        printf("BERTH_API_KEY='%s'\n", key);
+    return status;
+}
+
 static enum status
 serve(struct app *app, struct dev *dev, struct error *err)
 {
@@ -197,8 +209,8 @@ serve(struct app *app, struct dev *dev, struct error *err)
         status = STATUS_OK; /* asked to stop while still waiting */
     else if (status == STATUS_OK) {
         url_make(app, url);
-        if (dev != NULL)
-            status = dev_announce(app, dev, url, err);
+        status = dev != NULL ? dev_announce(app, dev, url, err)
+                             : first_announce(app, err);
         if (status == STATUS_OK) {
             printf("BERTH_URL='%s'\nlink_port=%u\n", url,
                    links_port(app->links));
