@@ -42,6 +42,7 @@ struct transfer {
     bool is_ended; /* by the sink */
     struct curl_slist *headers;
     struct buf address;
+    const char *lacks; /* a header that could not be set; NULL: none */
 };
 
 enum status
@@ -107,9 +108,12 @@ add_header(struct transfer *transfer, const char *name, const char *value)
         return;
     buf_init(&line, HEADER_MAX_BYTES);
     buf_printf(&line, "%s: %s", name, value);
-    longer = curl_slist_append(transfer->headers, line.data);
-    if (longer != NULL && !line.overflowed)
+    longer = line.overflowed ? NULL
+                             : curl_slist_append(transfer->headers, line.data);
+    if (longer != NULL)
         transfer->headers = longer;
+    else /* without it the request would mean something else */
+        transfer->lacks = name;
     buf_clear(&line);
 }
 
@@ -309,6 +313,10 @@ send_once(struct transfer *transfer, const struct cli_request *request,
     buf_init(&transfer->address, ADDRESS_MAX_BYTES);
     set_request(transfer, request);
     status = buf_status(&transfer->address, err);
+    if (status == STATUS_OK && transfer->lacks != NULL)
+        status = error_set(err, STATUS_INVALID,
+                           "%s does not fit a header of %d bytes",
+                           transfer->lacks, HEADER_MAX_BYTES);
     if (status != STATUS_OK)
         goto out;
     code = drive(http);

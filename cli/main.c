@@ -46,19 +46,29 @@ static const struct command {
     {"ledger", "check", cli_ledger_check, "", "do the books balance?"},
 };
 
+/* The commands of @noun, or all without one. */
 static void
-print_help(void)
+print_commands(const char *noun)
 {
     printf("usage: berth COMMAND [OPTION...] [WORD...]\n\nCommands:\n");
     for (size_t i = 0; i < COUNT_OF(commands); i++) {
         const struct command *command = &commands[i];
-        int used = printf("  %s%s%s%s%s", command->noun,
-                          command->verb != NULL ? " " : "",
-                          command->verb != NULL ? command->verb : "",
-                          command->words[0] != '\0' ? " " : "", command->words);
+        int used;
 
+        if (noun != NULL && strcmp(noun, command->noun) != 0)
+            continue;
+        used = printf("  %s%s%s%s%s", command->noun,
+                      command->verb != NULL ? " " : "",
+                      command->verb != NULL ? command->verb : "",
+                      command->words[0] != '\0' ? " " : "", command->words);
         printf("%*s%s\n", used < 27 ? 27 - used : 1, "", command->meaning);
     }
+}
+
+static void
+print_help(void)
+{
+    print_commands(NULL);
     printf("\n`berth COMMAND --help` lists a command's options. Environment: "
            "BERTH_URL,\nBERTH_API_KEY, BERTH_CA_FILE; `berth login` stores "
            "them.\n");
@@ -84,13 +94,18 @@ find(int argc, char **argv)
     return found;
 }
 
+/* No command is called so: say why, or what there is when that is asked. */
 static int
-complain(const char *word)
+complain(const char *word, const char *next)
 {
     bool is_noun = false;
 
     for (size_t i = 0; i < COUNT_OF(commands); i++)
         is_noun = is_noun || strcmp(commands[i].noun, word) == 0;
+    if (is_noun && next != NULL && strcmp(next, "--help") == 0) {
+        print_commands(word);
+        return EXIT_OK;
+    }
     if (!is_noun)
         (void)fprintf(stderr,
                       "berth: no command \"%.64s\"; `berth --help` lists the "
@@ -127,7 +142,7 @@ main(int argc, char **argv)
     }
     command = find(argc, argv);
     if (command == NULL)
-        return complain(argv[1]);
+        return complain(argv[1], argv[2]);
     skip = command->verb != NULL ? 2 : 1;
     argv[skip] = argv[0];
     return command->run(argc - skip, argv + skip);

@@ -54,10 +54,12 @@ void sha256_finish(struct sha256_stream *stream,
 MUST_CHECK enum status cert_ca_make(const char *name, struct buf *cert_pem,
                                     struct buf *key_pem, struct error *err);
 /* A server certificate (serverAuth) for @names: DNS names or IP addresses. */
-MUST_CHECK enum status
-cert_server_make(const char *ca_cert_pem, const char *ca_key_pem,
-                 const char *const *names, size_t name_count, int days,
-                 struct buf *cert_pem, struct buf *key_pem, struct error *err);
+MUST_CHECK enum status cert_server_make(const char *ca_cert_pem,
+                                        const char *ca_key_pem,
+                                        const char *const *names,
+                                        size_t name_count, int days,
+                                        struct buf *cert_pem,
+                                        struct buf *key_pem, struct error *err);
 /* A key and a signing request for it (no names: the CA sets them). */
 MUST_CHECK enum status cert_request_make(struct buf *request_pem,
                                          struct buf *key_pem,
@@ -80,6 +82,12 @@ MUST_CHECK enum status cert_first(const char *pem, struct buf *only,
 /* Seconds until the certificate ends (negative: over) and its whole life. */
 MUST_CHECK enum status cert_life(const char *cert_pem, int64_t *left_s,
                                  int64_t *whole_s, struct error *err);
+
+/* Did the CA sign the certificate?  STATUS_INVALID when not, whatever the time
+ * is. */
+MUST_CHECK enum status cert_check_issuer(const char *ca_cert_pem,
+                                         const char *cert_pem,
+                                         struct error *err);
 
 /* TLS 1.3 contexts of the agent link. Both demand a peer certificate of the
  * CA with the right extended key usage (server: clientAuth; client:

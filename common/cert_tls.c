@@ -99,6 +99,35 @@ make_context(const SSL_METHOD *method, SSL_verify_cb on_verify,
 }
 
 enum status
+cert_check_issuer(const char *ca_cert_pem, const char *cert_pem,
+                  struct error *err)
+{
+    X509 *ca = cert_read(ca_cert_pem), *cert = cert_read(cert_pem);
+    X509_STORE *store = X509_STORE_new();
+    X509_STORE_CTX *check = X509_STORE_CTX_new();
+    enum status status = STATUS_OK;
+
+    cert_must(store != NULL && check != NULL);
+    if (ca == NULL || cert == NULL) {
+        status =
+            cert_failed(err, STATUS_INVALID, "certificate is not readable");
+        goto out;
+    }
+    cert_must(X509_STORE_add_cert(store, ca) == 1);
+    cert_must(X509_STORE_set_flags(store, X509_V_FLAG_NO_CHECK_TIME) == 1);
+    cert_must(X509_STORE_CTX_init(check, store, cert, NULL) == 1);
+    if (X509_verify_cert(check) != 1)
+        status = cert_failed(err, STATUS_INVALID,
+                             "certificate is not one of this CA");
+out:
+    X509_STORE_CTX_free(check);
+    X509_STORE_free(store);
+    X509_free(cert);
+    X509_free(ca);
+    return status;
+}
+
+enum status
 cert_tls_server(const char *ca_cert_pem, const char *cert_pem,
                 const char *key_pem, struct ssl_ctx_st **context,
                 struct error *err)

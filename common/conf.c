@@ -349,3 +349,38 @@ conf_print(const struct conf_key *keys, size_t count, const void *source,
         }
     }
 }
+
+void
+conf_print_json(const struct conf_key *keys, size_t count, const void *source,
+                struct json_out *out)
+{
+    const char *base = source;
+
+    json_open_object(out);
+    for (size_t i = 0; i < count; i++) {
+        const struct conf_key *key = &keys[i];
+        const void *item = base + key->offset;
+
+        json_key(out, key->name);
+        switch (key->type) {
+        case CONF_TEXT:
+            json_put_text(out, item);
+            break;
+        case CONF_U64:
+        case CONF_BYTES:
+            json_put_u64(out, *(const uint64_t *)item);
+            break;
+        case CONF_BOOL:
+            json_put_bool(out, *(const bool *)item);
+            break;
+        case CONF_TEXTS:
+            json_open_list(out);
+            for (size_t t = 0;
+                 t < *(const size_t *)(const void *)(base + key->count_at); t++)
+                json_put_text(out, base + key->offset + t * key->size);
+            json_close_list(out);
+            break;
+        }
+    }
+    json_close_object(out);
+}

@@ -15,6 +15,7 @@
 #include "common/attrs.h"
 #include "common/buf.h"
 #include "common/error.h"
+#include "common/json.h"
 
 enum conf_type {
     CONF_TEXT,  /* char[n] */
@@ -59,5 +60,8 @@ MUST_CHECK enum status conf_read(const char *path, const struct conf_key *keys,
 /* All keys with values as they are now, one "key = value" a line. */
 void conf_print(const struct conf_key *keys, size_t count, const void *source,
                 struct buf *out);
+/* The same as one JSON object: texts, numbers, booleans, lists of texts. */
+void conf_print_json(const struct conf_key *keys, size_t count,
+                     const void *source, struct json_out *out);
 
 #endif

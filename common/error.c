@@ -27,11 +27,15 @@ static void
 drop_cut_sequence(char *text, size_t size)
 {
     size_t tail = 0;
+    size_t whole;
+    unsigned char lead;
 
     while (tail < 3 && tail < size &&
            ((unsigned char)text[size - 1 - tail] & 0xc0) == 0x80)
         tail++;
-    if (tail < size && (unsigned char)text[size - 1 - tail] >= 0xc0)
+    lead = tail < size ? (unsigned char)text[size - 1 - tail] : 0;
+    whole = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    if (lead >= 0xc0 && tail + 1 < whole)
         text[size - 1 - tail] = '\0';
 }
 

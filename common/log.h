@@ -33,4 +33,9 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
  * Returns @text. */
 const char *log_quote(const char *value, char *text, size_t text_size);
 
+/* The same as an argument for %s, valid until the end of its block. */
+enum { LOG_QUOTED_BYTES = 1024 };
+#define LOG_QUOTED(value)                                                      \
+    log_quote((value), (char[LOG_QUOTED_BYTES]){0}, LOG_QUOTED_BYTES)
+
 #endif

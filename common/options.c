@@ -127,6 +127,18 @@ options_parse(int argc, char **argv, const char *usage,
     return STATUS_OK;
 }
 
+int
+options_finish(const char *program, int result)
+{
+    bool was_written = fflush(stdout) == 0 && ferror(stdout) == 0;
+
+    if (was_written || result != EXIT_OK)
+        return result;
+    (void)fprintf(stderr, "%s: standard output could not be written\n",
+                  program);
+    return EXIT_FAILED;
+}
+
 void
 options_complain(const char *program, const struct error *err)
 {

@@ -19,7 +19,7 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 enum option_type { OPTION_FLAG, OPTION_TEXT };
 
 struct option_spec {
-    const char *name;  /* "--model" or "-p" */
+    const char *name; /* "--model" or "-p" */
     enum option_type type;
     const char **text; /* OPTION_TEXT: written; borrowed from argv */
     bool *flag;        /* OPTION_FLAG: set true */
@@ -36,6 +36,10 @@ MUST_CHECK enum status options_parse(int argc, char **argv, const char *usage,
                                      size_t spec_count, const char **words,
                                      size_t word_max, size_t *word_count,
                                      struct error *err);
+
+/* What a program returns that would return @result: EXIT_FAILED, and a line on
+ * standard error, when its standard output could not be written. */
+MUST_CHECK int options_finish(const char *program, int result);
 
 /* "program: text" on standard error as one line. */
 void options_complain(const char *program, const struct error *err);

@@ -122,12 +122,20 @@ measure(const struct bench_options *o, struct engine *engine, struct error *err)
                                      .kv_tokens = o->prompt + o->made,
                                      .ignore_ends = true,
                                      .sampling = {.top_p = 1}};
-    uint32_t *ids = mem_array((size_t)o->prompt, sizeof(*ids));
-    bool *has_first = mem_array((size_t)o->batch, sizeof(*has_first));
+    uint64_t context = engine_config(engine)->context;
+    uint32_t *ids;
+    bool *has_first;
     struct prng prng;
     struct span begun;
     enum status status = STATUS_OK;
 
+    if (request.kv_tokens > context) /* before memory is taken for them */
+        return error_set(err, STATUS_INVALID,
+                         "-p %" PRIu64 " and -n %" PRIu64
+                         " exceed the context of %" PRIu64,
+                         o->prompt, o->made, context);
+    ids = mem_array((size_t)o->prompt, sizeof(*ids));
+    has_first = mem_array((size_t)o->batch, sizeof(*has_first));
     prng_seed(&prng, 1);
     request.prompt = ids;
     for (size_t i = 0; status == STATUS_OK && i < o->batch; i++) {

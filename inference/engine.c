@@ -420,6 +420,8 @@ chunk_adapt(struct engine *engine, size_t prompt_rows, struct span took)
 {
     int64_t ms = span_as_ms(took);
 
+    if (prompt_rows == 0) /* it says nothing about prompts */
+        return;
     if (prompt_rows < engine->chunk && ms <= PASS_LONG_MS)
         return;
     if (ms > PASS_LONG_MS && engine->chunk > CHUNK_MIN)
@@ -508,16 +510,15 @@ engine_logits(struct engine *engine, const uint32_t *ids, size_t count,
               float *logits, struct error *err)
 {
     struct pass_row rows[ENGINE_CHUNK_MAX];
-    struct engine_request request = {.prompt = ids,
-                                     .prompt_count = count,
-                                     .max_tokens = 1,
-                                     .kv_tokens = (uint64_t)count + 1,
-                                     .sampling = {.top_p = 1}};
-    enum status status = lengths_check(engine, &request, err);
+    uint64_t context = engine->dir.config.context;
+    enum status status;
     struct kv *kv;
 
-    if (status == STATUS_OK)
-        status = ids_check(engine, ids, count, err);
+    if (count == 0 || count > context)
+        return error_set(err, STATUS_INVALID,
+                         "%zu ids: give 1 to %" PRIu64 ", the context", count,
+                         context);
+    status = ids_check(engine, ids, count, err);
     if (status != STATUS_OK)
         return status;
     kv = transformer_kv_new(engine->transformer, count);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/options.h"
 #include "inference/command.h"
 
 #include "common/banned.h"
@@ -30,12 +31,11 @@ print_help(void)
     printf("\nberth-engine COMMAND --help tells a command's options.\n");
 }
 
-int
-main(int argc, char **argv)
+static int
+run(int argc, char **argv)
 {
     struct error err;
 
-    log_set_program(ENGINE_PROGRAM);
     if (argc < 2) {
         error_set(&err, STATUS_INVALID,
                   "no command; --help lists the commands");
@@ -58,4 +58,11 @@ main(int argc, char **argv)
     error_set(&err, STATUS_INVALID,
               "unknown command %.40s; --help lists the commands", argv[1]);
     return command_usage(&err);
+}
+
+int
+main(int argc, char **argv)
+{
+    log_set_program(ENGINE_PROGRAM);
+    return options_finish(ENGINE_PROGRAM, run(argc, argv));
 }

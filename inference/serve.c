@@ -68,8 +68,8 @@ send_frame(struct serve *serve, enum wire_type type, const void *body)
 
     /* The buffer has room: reading and passes stop at the backlog. */
     if (wire_encode(type, body, &serve->out, &err) != STATUS_OK)
-        log_error("engine.frame", "type=%s text=\"%s\"", wire_type_name(type),
-                  err.text);
+        log_error("engine.frame", "type=%s text=%s", wire_type_name(type),
+                  LOG_QUOTED(err.text));
 }
 
 static void
@@ -351,10 +351,10 @@ on_misfit(struct serve *serve, const char *text, size_t size,
     size_t id_size = 0;
     int64_t attempt = 0;
     char job[UUID_TEXT_BYTES];
-    const struct job *known;
+    struct job *known;
 
     serve->ignored++;
-    log_warn("engine.misfit", "text=\"%s\"", why->text);
+    log_warn("engine.misfit", "text=%s", LOG_QUOTED(why->text));
     if (json_doc_parse(text, size, &doc, NULL) == STATUS_OK)
         id = json_as_text(json_get(doc.root, "job"), &id_size);
     if (id == NULL || id_size + 1 != sizeof(job) ||
@@ -364,9 +364,11 @@ on_misfit(struct serve *serve, const char *text, size_t size,
     memcpy(job, id, id_size);
     job[id_size] = '\0';
     known = job_find(serve, job, (uint32_t)attempt);
-    if (uuid_is_valid(job) && (known == NULL || known->sequence == NULL))
-        send_fail(serve, job, (uint32_t)attempt, "bad_request", why->text,
-                  NULL);
+    if (!uuid_is_valid(job) || (known != NULL && known->sequence != NULL))
+        goto out;
+    send_fail(serve, job, (uint32_t)attempt, "bad_request", why->text, NULL);
+    if (known != NULL) /* it has failed: nothing more comes for it */
+        job_drop(serve, known);
 out:
     json_doc_clear(&doc);
 }

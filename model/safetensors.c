@@ -77,7 +77,8 @@ read_dtype(const struct parse *parse, const struct json *value,
     }
     return error_set(parse->err, STATUS_INVALID,
                      "%s: tensor %.100s: unknown dtype %.*s", parse->path,
-                     tensor->name, text == NULL ? 1 : (int)(size % 32),
+                     tensor->name,
+                     text == NULL ? 1 : (int)(size < 32 ? size : 32),
                      text == NULL ? "?" : text);
 }
 

@@ -119,6 +119,9 @@ announce_models(void *arg)
 static void
 on_models_change(void *arg)
 {
+    struct agent *agent = arg;
+
+    engines_expect(agent->engines, models_latest(agent->models)->model_count);
     announce_models(arg);
     announce_state(arg); /* the reason for having none may have come or gone */
 }
@@ -166,7 +169,7 @@ keep_pause(struct agent *agent)
     if (!agent->is_paused)
         home_remove(agent->setup.home, "paused");
     else if (home_write(agent->setup.home, "paused", "", 0, &err) != STATUS_OK)
-        log_warn("agent.pause", "reason=\"%s\"", err.text);
+        log_warn("agent.pause", "reason=%s", LOG_QUOTED(err.text));
 }
 
 /* Ask the flags where to go: a pause goes before a drain. */
@@ -235,7 +238,7 @@ on_welcome(void *arg, const struct wire_welcome *welcome)
         snprintf(agent->name, sizeof(agent->name), "%s", welcome->name);
         if (home_write(agent->setup.home, "name", agent->name,
                        strlen(agent->name), &err) != STATUS_OK)
-            log_warn("agent.name", "reason=\"%s\"", err.text);
+            log_warn("agent.name", "reason=%s", LOG_QUOTED(err.text));
     }
     /* A drain that still holds is told again after every welcome. */
     agent->coordinator_drains = false;
@@ -363,7 +366,7 @@ on_refused(void *arg, const struct wire_refuse *refuse)
     if (strcmp(refuse->code, "revoked") == 0 &&
         home_write(agent->setup.home, "removed", refuse->text,
                    strlen(refuse->text), &err) != STATUS_OK)
-        log_warn("agent.removed", "reason=\"%s\"", err.text);
+        log_warn("agent.removed", "reason=%s", LOG_QUOTED(err.text));
     agent->was_refused = true;
     agent_stop(agent);
 }

@@ -184,8 +184,8 @@ channel_send(struct channel *channel, enum wire_type type, const void *body)
     if (wire_encode(type, body, &frame, &err) == STATUS_OK)
         channel_send_frames(channel, frame.data, frame.size);
     else
-        log_error("channel.encode", "type=%s reason=\"%s\"",
-                  wire_type_name(type), err.text);
+        log_error("channel.encode", "type=%s reason=%s", wire_type_name(type),
+                  LOG_QUOTED(err.text));
     buf_clear(&frame);
 }
 

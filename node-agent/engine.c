@@ -131,11 +131,14 @@ static void
 keep_last_line(struct engine *engine, const char *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
-        bool is_full = engine->last_line.size >= LAST_LINE_BYTES;
-
-        if (bytes[i] == '\n' && i + 1 < size)
+        if (bytes[i] == '\n') { /* the line counts until the next one begins */
+            engine->line_ended = true;
+            continue;
+        }
+        if (engine->line_ended)
             buf_reset(&engine->last_line);
-        else if (bytes[i] >= ' ' && !is_full)
+        engine->line_ended = false;
+        if (bytes[i] >= ' ' && engine->last_line.size < LAST_LINE_BYTES)
             buf_append_char(&engine->last_line, bytes[i]);
     }
 }
@@ -245,6 +248,7 @@ spawn(struct engine *engine)
         argv[11] = threads;
     }
     buf_reset(&engine->last_line);
+    engine->line_ended = false;
     engine->kill_at_once = false;
     engine->awaits_status = false;
     engine->starts++;
@@ -396,9 +400,9 @@ rest(struct engine *engine)
                                     engine->failures);
 
     engine->failures++;
-    log_warn("engine.lost",
-             "model=%s failures=%u again_ms=%" PRId64 " reason=\"%s\"",
-             engine->model.path, engine->failures, ms, engine->reason);
+    log_warn(
+        "engine.lost", "model=%s failures=%u again_ms=%" PRId64 " reason=%s",
+        engine->model.path, engine->failures, ms, LOG_QUOTED(engine->reason));
     set_timer(engine, ms);
 }
 

@@ -94,6 +94,7 @@ struct engine {
     int log_fd;    /* -1: none */
     uint64_t log_bytes;
     struct buf last_line;
+    bool line_ended; /* the next byte begins another */
     bool kill_at_once;
     bool awaits_status; /* reason is to be replaced by the exit status */
     struct engine *next;

@@ -23,6 +23,7 @@ struct engines {
     struct jobs jobs;
     struct event *advance; /* runs soon: starts what can start */
     bool stopping;         /* nothing starts any more */
+    size_t model_count;    /* that jobs may come for */
 };
 
 /* --- memory --- */
@@ -101,8 +102,8 @@ send_up(struct engines *engines, enum wire_type type, const void *body)
         engines->setup.hooks.on_frame(engines->setup.hooks.arg, frame.data,
                                       frame.size);
     else
-        log_error("engines.encode", "type=%s reason=\"%s\"",
-                  wire_type_name(type), err.text);
+        log_error("engines.encode", "type=%s reason=%s", wire_type_name(type),
+                  LOG_QUOTED(err.text));
     buf_clear(&frame);
 }
 
@@ -180,7 +181,8 @@ question_of(const struct engines *engines, const struct engine *engine,
         .kv_bytes_per_token = engine->kv_bytes_per_token,
         .kv_tokens = kv_tokens_wanted(engines, engine),
         .kv_tokens_most =
-            memory_product(engines->setup.slots, engine->model.context)};
+            memory_product(engines->setup.slots, engine->model.context),
+        .is_shared = engines->model_count > 1};
 
     question.has_free_bytes =
         engines->setup.hooks.free_bytes(&question.free_bytes);
@@ -381,6 +383,12 @@ engines_free(struct engines *engines)
     jobs_clear(&engines->jobs);
     event_free(engines->advance);
     free(engines);
+}
+
+void
+engines_expect(struct engines *engines, size_t model_count)
+{
+    engines->model_count = model_count;
 }
 
 void

@@ -49,6 +49,9 @@ struct engines *engines_new(const struct engines_setup *setup);
 /* Kills what still runs. */
 void engines_free(struct engines *engines);
 
+/* How many models lie on this node: a start leaves memory to the others. */
+void engines_expect(struct engines *engines, size_t model_count);
+
 /* Frames from the coordinator, already checked for their epoch. @frame is the
  * whole frame. What is refused is answered with job.fail. */
 void engines_input(struct engines *engines, const struct wire_job_input *input,

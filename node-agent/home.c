@@ -26,25 +26,49 @@ fail(struct error *err, const char *path)
                      error_errno(errno, text, sizeof(text)));
 }
 
+/* The private key lies in it.  A folder that others may write in is refused
+ * rather than closed to them: it may be one that is meant for all. */
+static enum status
+check_folder(const char *path, struct error *err)
+{
+    struct stat info;
+
+    if (stat(path, &info) != 0)
+        return fail(err, path);
+    if (!S_ISDIR(info.st_mode))
+        return error_set(err, STATUS_INVALID, "%.300s: not a folder", path);
+    if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return error_set(err, STATUS_INVALID,
+                         "%.300s: others may write in it, so that no key is "
+                         "safe there; give --home a folder of its own, or run: "
+                         "chmod go-w on it",
+                         path);
+    return STATUS_OK;
+}
+
 enum status
-home_open(const char *path, struct home *home, struct error *err)
+home_open(const char *path, bool make, struct home *home, struct error *err)
 {
     char absolute[PATH_MAX];
-    enum status status = folder_make(path, 0700, err);
+    enum status status = make ? folder_make(path, 0700, err) : STATUS_OK;
+    bool is_there;
 
     if (status != STATUS_OK)
         return status;
-    if (realpath(path, absolute) == NULL)
+    is_there = realpath(path, absolute) != NULL;
+    if (!is_there && errno != ENOENT)
         return fail(err, path);
-    if (strlen(absolute) >= sizeof(home->path))
+    if (is_there)
+        path = absolute;
+    if (strlen(path) >= sizeof(home->path))
         return error_set(err, STATUS_INVALID,
-                         "%s: a home path has at most %d bytes", path,
+                         "%.300s: a home path has at most %d bytes", path,
                          HOME_PATH_BYTES - 1);
-    /* The private key lies in it; a folder made by hand may be open. */
-    if (chmod(absolute, 0700) != 0)
-        return fail(err, absolute);
-    snprintf(home->path, sizeof(home->path), "%s", absolute);
-    return STATUS_OK;
+    if (is_there)
+        status = check_folder(path, err);
+    if (status == STATUS_OK)
+        snprintf(home->path, sizeof(home->path), "%s", path);
+    return status;
 }
 
 enum status
@@ -131,7 +155,7 @@ home_epoch_set(const struct home *home, uint64_t epoch)
     int size = snprintf(text, sizeof(text), "%" PRIu64 "\n", epoch);
 
     if (home_write(home, "epoch", text, (size_t)size, &err) != STATUS_OK)
-        log_warn("home.epoch", "reason=\"%s\"", err.text);
+        log_warn("home.epoch", "reason=%s", LOG_QUOTED(err.text));
 }
 
 enum status

@@ -1,6 +1,7 @@
 /* home.h - the agent's state folder: who it is and what it must remember.
  *
- * The folder is 0700 and every file 0600.  Each file is written whole, through
+ * The folder is made 0700, nobody else may write in it, and every file is
+ * 0600.  Each file is written whole, through
  * a temporary one.  The identity exists from the moment node.id does; a renewed
  * certificate counts from the moment node.crt.next does. */
 #ifndef BERTH_NODE_AGENT_HOME_H
@@ -25,8 +26,9 @@ struct home {
     char path[HOME_PATH_BYTES]; /* absolute */
 };
 
-/* Make the folder where missing. */
-MUST_CHECK enum status home_open(const char *path, struct home *home,
+/* Take the folder as it is; a missing one is made when @make, else it is an
+ * empty home.  STATUS_INVALID for one that others may write in. */
+MUST_CHECK enum status home_open(const char *path, bool make, struct home *home,
                                  struct error *err);
 /* Take the folder for this process until it ends: STATUS_CONFLICT when another
  * agent runs in it. */

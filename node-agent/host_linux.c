@@ -114,10 +114,40 @@ host_read(struct host_facts *facts)
     facts->cores = cores > 0 ? (uint64_t)cores : 0;
 }
 
+/* What the control group leaves; false when it sets no limit.  Cached files
+ * that were not read lately give way, as they do for the whole machine. */
+static bool
+cgroup_free_bytes(uint64_t *bytes)
+{
+    uint64_t limit, used, cached = 0;
+    struct buf text;
+    const char *value;
+    size_t size = 0;
+
+    if (!cgroup_bytes("/sys/fs/cgroup/memory.max", &limit) ||
+        !cgroup_bytes("/sys/fs/cgroup/memory.current", &used))
+        return false;
+    if (read_proc("/sys/fs/cgroup/memory.stat", &text)) {
+        value = line_value(text.data, "inactive_file ", &size);
+        if (value == NULL ||
+            parse_u64(value, size, INT64_MAX, &cached) != STATUS_OK)
+            cached = 0;
+    }
+    buf_clear(&text);
+    used = used > cached ? used - cached : 0;
+    *bytes = limit > used ? limit - used : 0;
+    return true;
+}
+
 bool
 host_free_bytes(uint64_t *bytes)
 {
-    return meminfo_bytes("MemAvailable", bytes);
+    uint64_t of_group;
+    bool found = meminfo_bytes("MemAvailable", bytes);
+
+    if (found && cgroup_free_bytes(&of_group) && of_group < *bytes)
+        *bytes = of_group;
+    return found;
 }
 
 enum status

@@ -238,13 +238,32 @@ post(const char *url, const struct buf *ca, const struct buf *body,
 
 /* --- joining --- */
 
-/* A home joins once, unless the coordinator has said that its node is gone. */
+/* Has the node's certificate run out?  Such a node can neither connect nor
+ * renew. */
+static bool
+is_over(const struct home *home)
+{
+    struct identity identity;
+    int64_t left = 0;
+    int64_t whole = 0;
+    enum status status = identity_read(home, &identity, NULL);
+
+    if (status == STATUS_OK) {
+        status = cert_life(identity.cert.data, &left, &whole, NULL);
+        identity_clear(&identity);
+    }
+    return status == STATUS_OK && left <= 0;
+}
+
+/* A home joins once, unless the coordinator has said that its node is gone, or
+ * time has. */
 static enum status
 check_home(const struct home *home, struct error *err)
 {
     struct buf node;
 
-    if (!home_has(home, "node.id") || home_has(home, "removed"))
+    if (!home_has(home, "node.id") || home_has(home, "removed") ||
+        is_over(home))
         return STATUS_OK;
     if (home_read(home, "node.id", &node, NULL) == STATUS_OK && node.size > 0 &&
         node.data[node.size - 1] == '\n')
@@ -343,9 +362,22 @@ check_identity(const struct identity *identity, struct error *err)
     enum status status = cert_tls_client(identity->ca.data, identity->cert.data,
                                          identity->key.data, &context, err);
 
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
         cert_tls_free(context);
+        status = cert_check_issuer(identity->ca.data, identity->cert.data, err);
+    }
     return status;
+}
+
+/* What a server answered is wrong, and not what the caller gave. */
+static enum status
+blame_answer(enum status status, struct error *err)
+{
+    if (status != STATUS_INVALID)
+        return status;
+    if (err != NULL)
+        err->status = STATUS_INTERNAL;
+    return STATUS_INTERNAL;
 }
 
 static enum status
@@ -364,7 +396,8 @@ talk(const struct join_request *request, const char *digest,
     build_url(request->url, "/ca.pem", url, sizeof(url));
     status = fetch_ca(url, &fetched, err);
     if (status == STATUS_OK)
-        status = check_ca(&fetched, digest, &identity->ca, err);
+        status =
+            blame_answer(check_ca(&fetched, digest, &identity->ca, err), err);
     if (status == STATUS_OK)
         status = cert_request_make(&csr, &identity->key, err);
     if (status == STATUS_OK) {
@@ -406,9 +439,10 @@ join_network(const struct home *home, const struct join_request *request,
     if (status == STATUS_OK)
         status = talk(request, digest, &identity, &answer, err);
     if (status == STATUS_OK)
-        status = take_answer(&answer, &identity, name, name_size, err);
+        status = blame_answer(
+            take_answer(&answer, &identity, name, name_size, err), err);
     if (status == STATUS_OK)
-        status = check_identity(&identity, err);
+        status = blame_answer(check_identity(&identity, err), err);
     if (status == STATUS_OK)
         status = identity_write(home, &identity, err);
     if (status == STATUS_OK)

@@ -44,7 +44,7 @@ struct link {
     char override[HOME_HOST_BYTES + 16];
     struct link_hooks hooks;
     enum link_state state;
-    struct evdns_base *dns;
+    struct evdns_base *dns;                  /* of the latest attempt */
     struct evdns_getaddrinfo_request *query; /* NULL: none under way */
     bool has_answered; /* the query called back before it returned */
     char host[HOME_HOST_BYTES];
@@ -113,8 +113,8 @@ rest(struct link *link)
     link->failures++;
     link->state = LINK_RESTING;
     link->next_at = span_add(clock_monotonic(), span_ms(ms));
-    log_warn("link.down", "host=%s again_ms=%" PRId64 " reason=\"%s\"",
-             link->host, ms, link->reason);
+    log_warn("link.down", "host=%s again_ms=%" PRId64 " reason=%s", link->host,
+             ms, LOG_QUOTED(link->reason));
     set_timer(link->timer, ms);
 }
 
@@ -359,11 +359,24 @@ prepare(struct link *link, struct error *err)
     return status;
 }
 
+/* The name servers may have changed since the last attempt: a laptop moves. */
+static void
+renew_resolver(struct link *link)
+{
+    if (link->dns != NULL)
+        evdns_base_free(link->dns, 0);
+    link->dns = evdns_base_new(link->base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+    /* Without the file names in /etc/hosts and addresses still work. */
+    (void)evdns_base_resolv_conf_parse(link->dns, DNS_OPTIONS_ALL,
+                                       "/etc/resolv.conf");
+}
+
 static void
 try_now(struct link *link)
 {
     struct error err = {0};
 
+    renew_resolver(link);
     link->state = LINK_CONNECTING;
     set_timer(link->timer, INT64_C(1000) * LINK_GREETING_S);
     if (prepare(link, &err) != STATUS_OK)
@@ -402,10 +415,6 @@ link_new(struct event_base *base, const struct home *home, const char *address,
     link->home = home;
     link->hooks = *hooks;
     snprintf(link->override, sizeof(link->override), "%s", address);
-    link->dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
-    /* Without the file names in /etc/hosts and addresses still work. */
-    (void)evdns_base_resolv_conf_parse(link->dns, DNS_OPTIONS_ALL,
-                                       "/etc/resolv.conf");
     link->timer = event_new(base, -1, 0, on_timer, link);
     link->beat = event_new(base, -1, EV_PERSIST, on_beat, link);
     return link;
@@ -415,7 +424,8 @@ void
 link_free(struct link *link)
 {
     drop(link);
-    evdns_base_free(link->dns, 0);
+    if (link->dns != NULL)
+        evdns_base_free(link->dns, 0);
     event_free(link->timer);
     event_free(link->beat);
     if (link->context != NULL)

@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <curl/curl.h>
 #include <event2/event.h>
 
 #include "common/buf.h"
+#include "common/json.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/options.h"
@@ -130,6 +132,9 @@ run_join(struct session *session, struct error *err)
     if (status == STATUS_OK) {
         request.url = options->words[1];
         request.token = token.data;
+        status = home_lock(&session->home, err);
+    }
+    if (status == STATUS_OK) {
         curl_global_init(CURL_GLOBAL_DEFAULT);
         status = join_network(&session->home, &request, name, sizeof(name),
                               node, err);
@@ -149,10 +154,12 @@ read_config(struct session *session, struct error *err)
 {
     char path[HOME_FILE_BYTES];
     const char *from = session->options->config;
+    enum status status;
 
     if (from == NULL && home_has(&session->home, "berth-node.conf"))
         from = home_file(&session->home, "berth-node.conf", path);
-    return agent_config_read(from, &session->config, err);
+    status = agent_config_read(from, &session->config, err);
+    return status == STATUS_NOT_FOUND ? STATUS_INVALID : status;
 }
 
 static enum status
@@ -245,7 +252,6 @@ run_agent(struct session *session, struct error *err)
         status = probe_machine(session, probe, err);
     if (status != STATUS_OK)
         goto out;
-    signal(SIGPIPE, SIG_IGN);
     base = event_base_new();
     if (base == NULL) {
         status = error_set(err, STATUS_INTERNAL, "no event loop");
@@ -286,12 +292,25 @@ run_ask(struct session *session, struct error *err)
 }
 
 static enum status
+check_replay(const char *folder, struct error *err)
+{
+    struct stat info;
+
+    if (folder == NULL || (stat(folder, &info) == 0 && S_ISDIR(info.st_mode)))
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "--replay %.300s: not a folder that can be read", folder);
+}
+
+static enum status
 run_probe(struct session *session, struct error *err)
 {
     struct probe *probe = mem_alloc(sizeof(*probe));
     struct buf text;
     enum status status = read_config(session, err);
 
+    if (status == STATUS_OK)
+        status = check_replay(session->options->replay, err);
     if (status == STATUS_OK && session->options->replay != NULL)
         probe_profile(session->options->replay, session->config.memory_cap,
                       probe);
@@ -312,31 +331,81 @@ run_probe(struct session *session, struct error *err)
 static enum status
 run_config(struct session *session, struct error *err)
 {
+    struct json_out out;
     struct buf text;
     enum status status = read_config(session, err);
 
     buf_init(&text, OUTPUT_MAX_BYTES);
-    if (status == STATUS_OK) {
+    json_out_init(&out, &text);
+    if (status == STATUS_OK && session->options->json) {
+        conf_print_json(agent_config_keys, agent_config_key_count,
+                        &session->config, &out);
+        buf_append_char(&text, '\n');
+    } else if (status == STATUS_OK) {
         conf_print(agent_config_keys, agent_config_key_count, &session->config,
                    &text);
-        fputs(text.data, stdout);
     }
+    fputs(text.data, stdout);
     buf_clear(&text);
     return status;
 }
 
-static const struct {
+/* Options that not every command takes. */
+enum {
+    TAKES_CONFIG = 1,
+    TAKES_JSON = 2,
+    TAKES_REPLAY = 4,
+    TAKES_JOINING = 8, /* --token-file, --token, --name, --profile */
+};
+
+struct command {
     const char *name;
     enum status (*run)(struct session *session, struct error *err);
     size_t words_most;
-} commands[] = {
-    {"join", run_join, 3},   {"run", run_agent, 1},     {"status", run_ask, 1},
-    {"pause", run_ask, 1},   {"resume", run_ask, 1},    {"drain", run_ask, 1},
-    {"probe", run_probe, 1}, {"config", run_config, 1},
+    unsigned takes;
+    bool makes_home;
 };
 
+static const struct command commands[] = {
+    {"join", run_join, 3, TAKES_JOINING, true},
+    {"run", run_agent, 1, TAKES_CONFIG, true},
+    {"status", run_ask, 1, TAKES_JSON, false},
+    {"pause", run_ask, 1, TAKES_JSON, false},
+    {"resume", run_ask, 1, TAKES_JSON, false},
+    {"drain", run_ask, 1, TAKES_JSON, false},
+    {"probe", run_probe, 1, TAKES_CONFIG | TAKES_JSON | TAKES_REPLAY, false},
+    {"config", run_config, 1, TAKES_CONFIG | TAKES_JSON, false},
+};
+
+/* An option that does nothing would leave its giver in error. */
 static enum status
-open_home(struct session *session, struct error *err)
+check_options(const struct options *o, const struct command *command,
+              struct error *err)
+{
+    const struct {
+        const char *name;
+        bool is_given;
+        unsigned takes;
+    } given[] = {
+        {"--config", o->config != NULL, TAKES_CONFIG},
+        {"--json", o->json, TAKES_JSON},
+        {"--replay", o->replay != NULL, TAKES_REPLAY},
+        {"--token-file", o->token_file != NULL, TAKES_JOINING},
+        {"--token", o->token != NULL, TAKES_JOINING},
+        {"--name", o->name != NULL, TAKES_JOINING},
+        {"--profile", o->profile != NULL, TAKES_JOINING},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(given); i++)
+        if (given[i].is_given && (command->takes & given[i].takes) == 0)
+            return error_set(err, STATUS_INVALID,
+                             "%s does not take %s; see %s --help",
+                             command->name, given[i].name, PROGRAM);
+    return STATUS_OK;
+}
+
+static enum status
+open_home(struct session *session, bool make, struct error *err)
 {
     const char *path = session->options->home;
     const char *user = getenv("HOME");
@@ -351,7 +420,7 @@ open_home(struct session *session, struct error *err)
         snprintf(whole, sizeof(whole), "%s/.berth-node", user);
         path = whole;
     }
-    return home_open(path, &session->home, err);
+    return home_open(path, make, &session->home, err);
 }
 
 static enum status
@@ -374,7 +443,9 @@ dispatch(const struct options *options, struct error *err)
         error_set(err, status, "%s: too many words; see %s --help",
                   options->words[0], PROGRAM);
     else
-        status = open_home(session, err);
+        status = check_options(options, &commands[i], err);
+    if (status == STATUS_OK)
+        status = open_home(session, commands[i].makes_home, err);
     if (status == STATUS_OK)
         status = commands[i].run(session, err);
     free(session);
@@ -414,11 +485,13 @@ main(int argc, char **argv)
     enum status status;
 
     log_set_program(PROGRAM);
+    /* A peer that closes is an error of one write, not the program's end. */
+    signal(SIGPIPE, SIG_IGN);
     status = parse(argc, argv, &options, &err);
     if (status == STATUS_OK)
         status = dispatch(&options, &err);
     if (status == STATUS_OK)
-        return EXIT_OK;
+        return options_finish(PROGRAM, EXIT_OK);
     options_complain(PROGRAM, &err);
     return status == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;
 }

@@ -33,7 +33,11 @@ memory_answer(const struct memory_question *question, uint64_t *kv_bytes,
     if (question->has_free_bytes && question->free_bytes < room)
         room = question->free_bytes;
     if (room >= fixed && room - fixed >= least) {
-        *kv_bytes = most < room - fixed ? most : room - fixed;
+        uint64_t rest = room - fixed;
+
+        if (question->is_shared)
+            rest /= 2;
+        *kv_bytes = most < rest ? most : rest;
         if (*kv_bytes < least)
             *kv_bytes = least;
         return STATUS_OK;

@@ -24,6 +24,8 @@ struct memory_question {
     uint64_t kv_bytes_per_token;
     uint64_t kv_tokens; /* at least */
     uint64_t kv_tokens_most;
+    bool is_shared; /* other models may want memory: half of the rest is theirs
+                     */
 };
 
 /* Does it fit?  @kv_bytes is the budget to give.  STATUS_NO_CAPACITY with the

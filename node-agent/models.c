@@ -263,8 +263,8 @@ log_scan(const struct models_scan *scan)
         log_info("model.found", "path=%s digest=%.16s", scan->models[i].path,
                  scan->models[i].digest);
     for (size_t i = 0; i < scan->trouble_count; i++)
-        log_warn("model.refused", "path=%s reason=\"%s\"",
-                 scan->troubles[i].path, scan->troubles[i].reason);
+        log_warn("model.refused", "path=%s reason=%s", scan->troubles[i].path,
+                 LOG_QUOTED(scan->troubles[i].reason));
 }
 
 static void
@@ -349,7 +349,7 @@ start_scan(struct models *models)
     buf_reset(&models->text);
     if (process_help(help, models, &models->pid, &models->fd, &err) !=
         STATUS_OK) {
-        log_warn("models.scan", "reason=\"%s\"", err.text);
+        log_warn("models.scan", "reason=%s", LOG_QUOTED(err.text));
         return;
     }
     models->readable = event_new(models->base, models->fd, EV_READ | EV_PERSIST,

@@ -86,8 +86,9 @@ keep_bandwidth(const struct home *home, const struct wire_facts *facts)
     json_open_object(&out);
     field_encode(&out, measured_fields, COUNT_OF(measured_fields), &measured);
     json_close_object(&out);
-    if (home_write(home, "probe", text.data, text.size, &err) != STATUS_OK)
-        log_warn("probe.keep", "reason=\"%s\"", err.text);
+    if (home_has(home, ".") &&
+        home_write(home, "probe", text.data, text.size, &err) != STATUS_OK)
+        log_warn("probe.keep", "reason=%s", LOG_QUOTED(err.text));
     buf_clear(&text);
 }
 
@@ -217,6 +218,15 @@ take_host(const struct host_facts *host, struct probe *probe)
     probe->wired_limit_mb = host->wired_limit_mb;
 }
 
+/* The two readings are not of one moment. */
+static uint64_t
+percent_of(uint64_t part, uint64_t whole)
+{
+    if (part >= whole)
+        return 100;
+    return (uint64_t)((double)part / (double)whole * 100);
+}
+
 void
 probe_host(const struct home *home, uint64_t memory_cap, struct probe *probe)
 {
@@ -232,7 +242,7 @@ probe_host(const struct home *home, uint64_t memory_cap, struct probe *probe)
         probe_note(probe, "memory_bytes", "the system does not tell");
     else if (host_free_bytes(&free_bytes)) {
         probe->has_free_percent = true;
-        probe->free_percent = free_bytes / (probe->facts.memory_bytes / 100);
+        probe->free_percent = percent_of(free_bytes, probe->facts.memory_bytes);
     }
     conclude(probe, memory_cap);
     if (!probe->facts.has_bandwidth_gb_s)
@@ -373,6 +383,6 @@ void
 probe_complain(const struct probe *probe)
 {
     for (size_t i = 0; i < probe->unknown_count; i++)
-        log_warn("probe.unknown", "field=%s reason=\"%s\"",
-                 probe->unknown[i].field, probe->unknown[i].reason);
+        log_warn("probe.unknown", "field=%s reason=%s", probe->unknown[i].field,
+                 LOG_QUOTED(probe->unknown[i].reason));
 }

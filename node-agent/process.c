@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,7 +16,7 @@
 
 #include "common/banned.h"
 
-enum { CHILD_FDS_MAX = 4096, EXIT_NOT_STARTED = 127 };
+enum { CHILD_FDS_MAX = 4096, EXIT_NOT_STARTED = 127, WATCH_S = 1 };
 
 /* Close all but the standard three and @keep.  The numbers are collected
  * first: closing while reading the folder would close the folder itself. */
@@ -140,10 +141,37 @@ process_start(const char *const *argv, pid_t *pid, int *read_fd,
     return STATUS_OK;
 }
 
+/* In a helper: which process it helps. */
+static pid_t helped;
+
+static void
+on_watch(int number)
+{
+    (void)number;
+    if (getppid() != helped)
+        _exit(1);
+}
+
+/* End with @parent, however that ends: whoever waits for a helper's result is
+ * gone then, and another agent may already have one of its own. */
+static void
+watch_parent(pid_t parent)
+{
+    const struct itimerval every = {.it_interval.tv_sec = WATCH_S,
+                                    .it_value.tv_sec = WATCH_S};
+    struct sigaction action = {.sa_handler = on_watch, .sa_flags = SA_RESTART};
+
+    helped = parent;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+}
+
 enum status
 process_help(process_body *body, void *arg, pid_t *pid, int *read_fd,
              struct error *err)
 {
+    pid_t parent = getpid();
     pid_t child;
     int fd;
     enum status status = fork_with_pipe(&child, &fd, err);
@@ -151,6 +179,7 @@ process_help(process_body *body, void *arg, pid_t *pid, int *read_fd,
     if (status != STATUS_OK)
         return status;
     if (child == 0) {
+        watch_parent(parent);
         body(arg, fd);
         _exit(0);
     }

@@ -19,7 +19,8 @@ MUST_CHECK enum status process_start(const char *const *argv, pid_t *pid,
                                      int *read_fd, struct error *err);
 
 /* Run @body in a copy of this process; what it writes to its descriptor comes
- * out of @read_fd, non-blocking.  The child ends when @body returns. */
+ * out of @read_fd, non-blocking.  The child ends when @body returns, and within
+ * about a second of this process, however that ends. */
 typedef void process_body(void *arg, int write_fd);
 MUST_CHECK enum status process_help(process_body *body, void *arg, pid_t *pid,
                                     int *read_fd, struct error *err);

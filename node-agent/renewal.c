@@ -36,7 +36,7 @@ is_due(const struct home *home)
         identity_clear(&identity);
     }
     if (status != STATUS_OK) {
-        log_error("renewal.check", "reason=\"%s\"", err.text);
+        log_error("renewal.check", "reason=%s", LOG_QUOTED(err.text));
         return false;
     }
     return left < whole / 3;
@@ -54,7 +54,7 @@ renewal_is_due(struct renewal *renewal, struct wire_renew *renew)
     buf_reset(&renewal->key); /* an unanswered request is forgotten */
     buf_init(&request, CERT_PEM_MAX_BYTES - 1);
     if (cert_request_make(&request, &renewal->key, &err) != STATUS_OK) {
-        log_error("renewal.request", "reason=\"%s\"", err.text);
+        log_error("renewal.request", "reason=%s", LOG_QUOTED(err.text));
         buf_reset(&renewal->key);
     } else {
         snprintf(renew->request, sizeof(renew->request), "%s", request.data);
@@ -81,16 +81,19 @@ renewal_take(struct renewal *renewal, const struct wire_renewed *renewed)
     if (status == STATUS_OK) {
         status = cert_tls_client(identity.ca.data, cert.data, renewal->key.data,
                                  &context, &err);
+        if (status == STATUS_OK) {
+            cert_tls_free(context);
+            status = cert_check_issuer(identity.ca.data, cert.data, &err);
+        }
         identity_clear(&identity);
     }
     if (status == STATUS_OK) {
-        cert_tls_free(context);
         status = identity_renew(renewal->home, &cert, &renewal->key, &err);
     }
     if (status == STATUS_OK)
         log_info("renewal.done", "bytes=%zu", cert.size);
     else
-        log_error("renewal.failed", "reason=\"%s\"", err.text);
+        log_error("renewal.failed", "reason=%s", LOG_QUOTED(err.text));
     buf_reset(&renewal->key);
     buf_clear(&cert);
 }

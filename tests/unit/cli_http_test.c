@@ -145,6 +145,24 @@ a_post_with_idempotency_key_is_sent_again(void **state)
     stop(2);
 }
 
+/* Sent without its key the request might be done twice. */
+static void
+a_key_that_fits_no_header_is_refused_before_sending(void **state)
+{
+    static const char *const script[] = {JSON_ANSWER("200 OK", "{}")};
+    struct cli_request request = post;
+    char key[2000];
+
+    (void)state;
+    memset(key, 'k', sizeof(key));
+    key[sizeof(key) - 1] = '\0';
+    request.idempotency_key = key;
+    start(script, 1);
+    check_call(&request, STATUS_INVALID, NULL, NULL);
+    check_call(&post, STATUS_OK, "{}", NULL);
+    stop(1);
+}
+
 static void
 a_redirect_is_not_followed(void **state)
 {
@@ -290,6 +308,7 @@ main(void)
         cmocka_unit_test(a_get_that_worked_the_second_time_worked),
         cmocka_unit_test(a_post_without_idempotency_key_is_sent_once),
         cmocka_unit_test(a_post_with_idempotency_key_is_sent_again),
+        cmocka_unit_test(a_key_that_fits_no_header_is_refused_before_sending),
         cmocka_unit_test(a_redirect_is_not_followed),
         cmocka_unit_test(an_answer_over_the_maximum_is_refused),
         cmocka_unit_test(a_stream_may_be_ended_by_its_reader),

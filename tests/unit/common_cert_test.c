@@ -325,6 +325,28 @@ another_name_is_refused(void **state)
     network_clear(&net);
 }
 
+static void
+the_issuer_is_told_from_others(void **state)
+{
+    struct network net, other;
+    struct handshake who, whose;
+    struct error err;
+
+    (void)state;
+    network_init(&net);
+    network_init(&other);
+    who = handshake_of(&net);
+    whose = handshake_of(&other);
+    assert_int_equal(cert_check_issuer(who.client_ca, who.client_cert, &err),
+                     STATUS_OK);
+    assert_int_equal(cert_check_issuer(whose.client_ca, who.client_cert, &err),
+                     STATUS_INVALID);
+    assert_int_equal(cert_check_issuer(who.client_ca, "no PEM", &err),
+                     STATUS_INVALID);
+    network_clear(&other);
+    network_clear(&net);
+}
+
 /* A stolen node certificate must not make a server, nor the other way. */
 static void
 the_wrong_role_is_refused(void **state)
@@ -477,6 +499,7 @@ main(void)
         cmocka_unit_test(sealed_bytes_open_only_unchanged),
         cmocka_unit_test(a_node_connects_and_is_known_by_its_id),
         cmocka_unit_test(another_name_is_refused),
+        cmocka_unit_test(the_issuer_is_told_from_others),
         cmocka_unit_test(the_wrong_role_is_refused),
         cmocka_unit_test(another_ca_is_refused),
         cmocka_unit_test(bad_parts_are_refused_with_a_reason),

@@ -44,6 +44,23 @@ text_is_one_line_and_whole_utf8(void **state)
 }
 
 static void
+a_last_character_that_fits_stays(void **state)
+{
+    char text[ERROR_TEXT_BYTES + 8];
+    struct error err;
+
+    (void)state;
+    memset(text, 'x', sizeof(text));
+    memcpy(text + ERROR_TEXT_BYTES - 3, "\xc3\xa9", 2);
+    text[ERROR_TEXT_BYTES + 7] = '\0';
+    error_set(&err, STATUS_INVALID, "%s", text);
+    assert_int_equal(strlen(err.text), ERROR_TEXT_BYTES - 1);
+    memmove(text + 1, text, sizeof(text) - 2);
+    error_set(&err, STATUS_INVALID, "%s", text);
+    assert_int_equal(strlen(err.text), ERROR_TEXT_BYTES - 2);
+}
+
+static void
 tag_adds_code_and_param(void **state)
 {
     struct error err;
@@ -96,6 +113,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(set_records_status_and_text),
         cmocka_unit_test(text_is_one_line_and_whole_utf8),
+        cmocka_unit_test(a_last_character_that_fits_stays),
         cmocka_unit_test(tag_adds_code_and_param),
         cmocka_unit_test(null_errors_are_allowed),
         cmocka_unit_test(statuses_have_their_http_numbers),

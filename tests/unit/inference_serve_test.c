@@ -491,6 +491,29 @@ a_run_that_does_not_fit_its_table_fails_the_job(void **state)
     end(&agent, STATUS_OK);
 }
 
+/* Nothing of it is left: its ids would else come before those that the same
+ * job is sent with next. */
+static void
+what_has_failed_by_its_frame_is_forgotten(void **state)
+{
+    struct agent agent;
+    struct wire_job_run run = run_of(JOB_A, COUNT_OF(prompt), 50);
+    uint32_t ids[64];
+
+    (void)state;
+    begin(&agent, 1);
+    put_ids(&agent, JOB_A, false, prompt, COUNT_OF(prompt));
+    put_text(&agent, "{\"t\":\"job.run\",\"job\":\"" JOB_A
+                     "\",\"attempt\":1,\"epoch\":1,\"max_tokens\":-4}");
+    flush(&agent);
+    assert_string_equal(await_fail(&agent, JOB_A)->code, "bad_request");
+    put_ids(&agent, JOB_A, false, prompt, COUNT_OF(prompt));
+    put(&agent, WIRE_JOB_RUN, &run);
+    flush(&agent);
+    assert_int_equal(collect(&agent, JOB_A, ids, 0), 12);
+    end(&agent, STATUS_OK);
+}
+
 static void
 a_frame_above_the_maximum_ends_the_connection(void **state)
 {
@@ -654,6 +677,7 @@ main(void)
         cmocka_unit_test(runs_that_cannot_work_fail_with_the_numbers),
         cmocka_unit_test(frames_that_make_no_sense_are_ignored),
         cmocka_unit_test(a_run_that_does_not_fit_its_table_fails_the_job),
+        cmocka_unit_test(what_has_failed_by_its_frame_is_forgotten),
         cmocka_unit_test(a_frame_above_the_maximum_ends_the_connection),
         cmocka_unit_test(
             the_engine_ends_with_its_socket_in_the_middle_of_a_job),
