@@ -227,6 +227,8 @@ generate(struct engine *engine, struct run *run, struct error *err)
         engine_step(engine, &events);
     output_flush(run->output, &run->text);
     show(run);
+    if (run->finish == OUTPUT_GOING)
+        return error_set(err, STATUS_INVALID, "%s", ENGINE_NOT_FINITE);
     if (run->options->json)
         json_print(run);
     else

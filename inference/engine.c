@@ -3,6 +3,7 @@
 #include "inference/engine.h"
 
 #include <assert.h>
+#include <math.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -453,10 +454,15 @@ batch_sample(struct engine *engine, const struct batch *batch,
     for (size_t i = 0; i < batch->wanted_count; i++) {
         struct sequence *s = batch->wanted_by[i];
         uint64_t position = s->id_count - s->prompt_count;
-        uint32_t id = sampler_pick(transformer_logits(engine->transformer, i),
-                                   engine->dir.config.vocab, &s->sampling,
-                                   s->choice, position, engine->room);
+        const float *logits = transformer_logits(engine->transformer, i);
+        uint32_t id =
+            sampler_pick(logits, engine->dir.config.vocab, &s->sampling,
+                         s->choice, position, engine->room);
 
+        if (!isfinite(logits[id])) {
+            s->finished = true; /* damaged weights: no id is better */
+            continue;
+        }
         assert(s->id_count < s->kv_tokens);
         s->ids[s->id_count++] = id;
         s->counts.ids++;

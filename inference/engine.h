@@ -62,12 +62,17 @@ struct sequence_counts {
     struct span prefill, decode;
 };
 
+#define ENGINE_NOT_FINITE                                                      \
+    "the model answers with numbers that are not finite: its files are "       \
+    "damaged; fetch them again"
+
 struct engine_events {
     /* An id was made. @tag as given to engine_add. */
     void (*on_id)(void *arg, void *tag, uint32_t id);
     /* The sequence takes part in its first pass now. */
     void (*on_start)(void *arg, void *tag);
-    /* The sequence has finished and is gone after this call. */
+    /* The sequence has finished and is gone after this call.  OUTPUT_GOING: it
+     * cannot go on, since the model answers with numbers that are none. */
     void (*on_finish)(void *arg, void *tag, enum output_finish finish,
                       const struct sequence_counts *counts);
     void *arg;

@@ -303,6 +303,12 @@ on_finish(void *arg, void *tag, enum output_finish finish,
         .attempt = job->attempt, .ids = counts->ids, .passes = counts->passes};
 
     pending_send(serve, job);
+    if (finish == OUTPUT_GOING) {
+        send_fail(serve, job->id, job->attempt, "not_finite", ENGINE_NOT_FINITE,
+                  counts);
+        job_drop(serve, job);
+        return;
+    }
     text_set(done.job, sizeof(done.job), job->id);
     text_set(done.reason, sizeof(done.reason), output_finish_name(finish));
     done.prefill_us = (uint64_t)counts->prefill.ns / 1000;

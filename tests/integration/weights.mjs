@@ -31,8 +31,8 @@ const some = questions()
     )
     .slice(0, 12);
 
-// A copy of a model in which each tensor of @names is all zeros.
-function copy_with_zeros(model, names) {
+// A copy of a model in which each byte of the tensors @names is @value.
+function copy_with(value, model, names) {
     const copy = fs.mkdtempSync(path.join(work, "model."));
     fs.cpSync(path.join(models_folder, model), copy, { recursive: true });
     const file = path.join(copy, WEIGHTS);
@@ -41,10 +41,14 @@ function copy_with_zeros(model, names) {
     const header = JSON.parse(bytes.toString("utf8", 8, 8 + header_bytes));
     for (const name of names) {
         const [from, to] = header[name].data_offsets;
-        bytes.fill(0, 8 + header_bytes + from, 8 + header_bytes + to);
+        bytes.fill(value, 8 + header_bytes + from, 8 + header_bytes + to);
     }
     fs.writeFileSync(file, bytes);
     return copy;
+}
+
+function copy_with_zeros(model, names) {
+    return copy_with(0, model, names);
 }
 
 async function answer_of(folder, messages) {
@@ -98,6 +102,16 @@ await check("so they are with a zeroed matrix of 4-bit weights", async () => {
     const copy = copy_with_zeros("tiny-chat-4bit", zeroed);
     const right = await right_of(copy);
     assert.ok(right < 6, `${right} of 12 right`);
+});
+
+// 0xffff is not a number in bfloat16.
+await check("weights that are no numbers fail the run, and say so", async () => {
+    const name = "model.layers.0.mlp.down_proj.weight";
+    const folder = copy_with(0xff, "tiny-chat", [name]);
+    const words = ["run", "--model", folder, "--prompt", "What is 1 plus 1?"];
+    const ran = await run(ENGINE, words);
+    assert.equal(ran.code, 1);
+    assert.match(ran.stderr, /not finite/);
 });
 
 finish();
