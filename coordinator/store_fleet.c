@@ -16,26 +16,7 @@
 /* Microseconds since 1970, so that instants need no parsing. */
 #define MICROS(column) "(extract(epoch FROM " column ") * 1000000)::bigint"
 
-enum { NUMBER_BYTES = 32, POOLS_TEXT_BYTES = POOLS_MAX * (POOL_BYTES + 4) };
-
-static struct db_param
-text_param(const char *text)
-{
-    return (struct db_param){.text = text};
-}
-
-static struct db_param
-number_param(char text[NUMBER_BYTES], int64_t number)
-{
-    snprintf(text, NUMBER_BYTES, "%" PRId64, number);
-    return (struct db_param){.text = text};
-}
-
-static struct db_param
-instant_param(char text[NUMBER_BYTES], struct instant at)
-{
-    return (struct db_param){.text = instant_text(at, text, NUMBER_BYTES)};
-}
+enum { POOLS_TEXT_BYTES = POOLS_MAX * (POOL_BYTES + 4) };
 
 /* {"a","b"}; pool names hold no quotes. */
 static const char *
@@ -79,11 +60,11 @@ static const struct statement account_add = {
 void
 store_account_add(struct write *write, const struct account_view *account)
 {
-    char id[NUMBER_BYTES], created[NUMBER_BYTES];
+    char id[DB_NUMBER_BYTES], created[DB_NUMBER_BYTES];
     struct db_param params[] = {
-        number_param(id, account->id),
-        text_param(account->name),
-        instant_param(created, account->created),
+        db_param_i64(id, account->id),
+        db_param_text(account->name),
+        db_param_instant(created, account->created),
     };
 
     write_add(write, &account_add, params);
@@ -101,17 +82,18 @@ static const struct statement key_add = {
 void
 store_key_add(struct write *write, const struct key_view *key)
 {
-    char account[NUMBER_BYTES], scopes[NUMBER_BYTES];
-    char created[NUMBER_BYTES], expires[NUMBER_BYTES];
+    char account[DB_NUMBER_BYTES], scopes[DB_NUMBER_BYTES];
+    char created[DB_NUMBER_BYTES], expires[DB_NUMBER_BYTES];
     struct db_param params[] = {
-        text_param(key->id),
-        number_param(account, key->account),
+        db_param_text(key->id),
+        db_param_i64(account, key->account),
         {.bytes = key->digest, .size = SHA256_BYTES},
-        text_param(key->prefix),
-        text_param(key->name),
-        number_param(scopes, key->scopes),
-        instant_param(created, key->created),
-        key->expiring ? instant_param(expires, key->expires) : text_param(NULL),
+        db_param_text(key->prefix),
+        db_param_text(key->name),
+        db_param_i64(scopes, key->scopes),
+        db_param_instant(created, key->created),
+        key->expiring ? db_param_instant(expires, key->expires)
+                      : db_param_text(NULL),
     };
 
     write_add(write, &key_add, params);
@@ -128,7 +110,7 @@ static const struct statement key_revoke = {
 void
 store_key_revoke(struct write *write, const char *key)
 {
-    struct db_param params[] = {text_param(key)};
+    struct db_param params[] = {db_param_text(key)};
 
     write_add(write, &key_revoke, params);
 }
@@ -145,15 +127,16 @@ static const struct statement token_add = {
 void
 store_token_add(struct write *write, const struct join_token *token)
 {
-    char owner[NUMBER_BYTES], expires[NUMBER_BYTES], pools[POOLS_TEXT_BYTES];
+    char owner[DB_NUMBER_BYTES], expires[DB_NUMBER_BYTES],
+        pools[POOLS_TEXT_BYTES];
     struct join_token copy = *token;
     struct db_param params[] = {
-        text_param(token->id),
+        db_param_text(token->id),
         {.bytes = token->secret, .size = SHA256_BYTES},
-        number_param(owner, token->owner),
-        text_param(token->name[0] != '\0' ? token->name : NULL),
-        text_param(pools_text(copy.pools, copy.pool_count, pools)),
-        instant_param(expires, token->expires),
+        db_param_i64(owner, token->owner),
+        db_param_text(token->name[0] != '\0' ? token->name : NULL),
+        db_param_text(pools_text(copy.pools, copy.pool_count, pools)),
+        db_param_instant(expires, token->expires),
     };
 
     write_add(write, &token_add, params);
@@ -192,17 +175,18 @@ void
 store_node_join(struct write *write, const struct join_token *token,
                 const struct node *node)
 {
-    char owner[NUMBER_BYTES], joined[NUMBER_BYTES], pools[POOLS_TEXT_BYTES];
+    char owner[DB_NUMBER_BYTES], joined[DB_NUMBER_BYTES],
+        pools[POOLS_TEXT_BYTES];
     struct node copy = *node;
     struct db_param row[] = {
-        text_param(node->id),
-        number_param(owner, node->owner),
-        text_param(node->name),
-        text_param(pools_text(copy.pools, copy.pool_count, pools)),
-        text_param(node->simulated ? "t" : "f"),
-        instant_param(joined, node->joined),
+        db_param_text(node->id),
+        db_param_i64(owner, node->owner),
+        db_param_text(node->name),
+        db_param_text(pools_text(copy.pools, copy.pool_count, pools)),
+        db_param_text(node->simulated ? "t" : "f"),
+        db_param_instant(joined, node->joined),
     };
-    struct db_param use[] = {text_param(token->id), text_param(node->id)};
+    struct db_param use[] = {db_param_text(token->id), db_param_text(node->id)};
 
     write_add(write, &node_add, row);
     write_add(write, &token_use, use);
@@ -218,8 +202,8 @@ static const struct statement node_drain = {
 void
 store_node_drain(struct write *write, const char *node, bool draining)
 {
-    struct db_param params[] = {text_param(node),
-                                text_param(draining ? "t" : "f")};
+    struct db_param params[] = {db_param_text(node),
+                                db_param_text(draining ? "t" : "f")};
 
     write_add(write, &node_drain, params);
 }
@@ -236,7 +220,7 @@ static const struct statement node_remove_row = {
 void
 store_node_remove(struct write *write, const char *node)
 {
-    struct db_param params[] = {text_param(node)};
+    struct db_param params[] = {db_param_text(node)};
 
     write_add(write, &node_remove_row, params);
 }
@@ -254,8 +238,8 @@ void
 store_model_add(struct write *write, const char *id, const char *digest,
                 const char *entry)
 {
-    struct db_param params[] = {text_param(id), text_param(digest),
-                                text_param(entry)};
+    struct db_param params[] = {db_param_text(id), db_param_text(digest),
+                                db_param_text(entry)};
 
     write_add(write, &model_add, params);
 }
@@ -274,9 +258,9 @@ store_model_file_add(struct write *write, const char *id, const char *digest,
                      const char *name, const void *body, size_t size)
 {
     struct db_param params[] = {
-        text_param(id),
-        text_param(digest),
-        text_param(name),
+        db_param_text(id),
+        db_param_text(digest),
+        db_param_text(name),
         {.bytes = body, .size = size},
     };
 
@@ -294,7 +278,7 @@ static const struct statement model_remove = {
 void
 store_model_remove(struct write *write, const char *id)
 {
-    struct db_param params[] = {text_param(id)};
+    struct db_param params[] = {db_param_text(id)};
 
     write_add(write, &model_remove, params);
 }
@@ -320,8 +304,9 @@ on_seen(void *arg, enum status status, struct db_rows *const *rows,
 void
 store_node_seen(struct writer *writer, const char *node, struct instant seen)
 {
-    char at[NUMBER_BYTES];
-    struct db_param params[] = {text_param(node), instant_param(at, seen)};
+    char at[DB_NUMBER_BYTES];
+    struct db_param params[] = {db_param_text(node),
+                                db_param_instant(at, seen)};
     struct write *write = write_new(on_seen, NULL);
 
     write_add(write, &node_seen, params);
@@ -342,7 +327,7 @@ enum status
 store_token_read(struct db *db, const char *id, struct join_token *token,
                  struct error *err)
 {
-    struct db_param params[] = {text_param(id)};
+    struct db_param params[] = {db_param_text(id)};
     struct db_rows *rows = NULL;
     struct buf secret;
     enum status status = db_run(db, &token_read, params, &rows, err);
@@ -378,8 +363,8 @@ static enum status
 model_file_load(struct db *db, const char *id, const char *digest,
                 const char *name, struct buf *out, struct error *err)
 {
-    struct db_param params[] = {text_param(id), text_param(digest),
-                                text_param(name)};
+    struct db_param params[] = {db_param_text(id), db_param_text(digest),
+                                db_param_text(name)};
     struct db_rows *rows = NULL;
     enum status status = db_run(db, &model_file_read, params, &rows, err);
 

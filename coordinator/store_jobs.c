@@ -25,42 +25,6 @@
     "decode_ucr, fee_ucr, outlives, content_day, " content ", api_key "        \
     "FROM berth.job "
 
-enum { NUMBER_BYTES = 32 };
-
-static struct db_param
-text_param(const char *text)
-{
-    return (struct db_param){.text = text};
-}
-
-static struct db_param
-text_or_null(const char *text)
-{
-    return (struct db_param){.text = text[0] != '\0' ? text : NULL};
-}
-
-static struct db_param
-number_param(char text[NUMBER_BYTES], int64_t number)
-{
-    snprintf(text, NUMBER_BYTES, "%" PRId64, number);
-    return (struct db_param){.text = text};
-}
-
-static struct db_param
-real_param(char text[NUMBER_BYTES], double number)
-{
-    snprintf(text, NUMBER_BYTES, "%.6g", number);
-    return (struct db_param){.text = text};
-}
-
-static struct db_param
-bytes_param(const struct buf *buf)
-{
-    if (buf == NULL || buf->size == 0)
-        return (struct db_param){0};
-    return (struct db_param){.bytes = buf->data, .size = buf->size};
-}
-
 static const struct statement job_add = {
     .name = "job_add",
     .sql = "INSERT INTO berth.job (id, account, api_key, kind, model, state, "
@@ -75,22 +39,23 @@ static const struct statement job_add = {
 void
 store_job_add(struct write *write, const struct job *job)
 {
-    char account[NUMBER_BYTES], prompt[NUMBER_BYTES], hold[NUMBER_BYTES];
-    char revision[NUMBER_BYTES], created[NUMBER_BYTES];
+    char account[DB_NUMBER_BYTES], prompt[DB_NUMBER_BYTES],
+        hold[DB_NUMBER_BYTES];
+    char revision[DB_NUMBER_BYTES], created[DB_NUMBER_BYTES];
     struct db_param params[] = {
-        text_param(job->id),
-        number_param(account, job->account),
-        text_param(job->key),
-        text_param(job->chat ? "chat" : "completion"),
-        text_param(job->model->entry.id),
-        text_param(job->outlives ? "t" : "f"),
-        text_or_null(job->idempotency_key),
-        text_param(instant_text(job->created, created, sizeof(created))),
-        text_or_null(job->content_day),
-        bytes_param(&job->request),
-        number_param(prompt, (int64_t)job->prompt_count),
-        number_param(hold, job->hold.micro),
-        number_param(revision, job->revision.revision),
+        db_param_text(job->id),
+        db_param_i64(account, job->account),
+        db_param_text(job->key),
+        db_param_text(job->chat ? "chat" : "completion"),
+        db_param_text(job->model->entry.id),
+        db_param_text(job->outlives ? "t" : "f"),
+        db_param_text_or_null(job->idempotency_key),
+        db_param_text(instant_text(job->created, created, sizeof(created))),
+        db_param_text_or_null(job->content_day),
+        db_param_bytes(&job->request),
+        db_param_i64(prompt, (int64_t)job->prompt_count),
+        db_param_i64(hold, job->hold.micro),
+        db_param_i64(revision, job->revision.revision),
     };
 
     write_add(write, &job_add, params);
@@ -111,16 +76,16 @@ void
 store_attempt_add(struct write *write, uint64_t epoch, const struct job *job,
                   const struct job_attempt *attempt, const char *why)
 {
-    char number[NUMBER_BYTES], reign[NUMBER_BYTES];
-    char ttft[NUMBER_BYTES], rate[NUMBER_BYTES];
+    char number[DB_NUMBER_BYTES], reign[DB_NUMBER_BYTES];
+    char ttft[DB_NUMBER_BYTES], rate[DB_NUMBER_BYTES];
     struct db_param params[] = {
-        text_param(job->id),
-        number_param(number, attempt->number),
-        number_param(reign, (int64_t)epoch),
-        text_param(attempt->node),
-        text_param(why),
-        real_param(ttft, attempt->predicted_ttft_ms),
-        real_param(rate, attempt->predicted_tok_s),
+        db_param_text(job->id),
+        db_param_i64(number, attempt->number),
+        db_param_i64(reign, (int64_t)epoch),
+        db_param_text(attempt->node),
+        db_param_text(why),
+        db_param_real(ttft, attempt->predicted_ttft_ms),
+        db_param_real(rate, attempt->predicted_tok_s),
     };
 
     write_add(write, &attempt_add, params);
@@ -139,18 +104,18 @@ void
 store_attempt_end(struct write *write, const char *job,
                   const struct job_attempt *attempt)
 {
-    char number[NUMBER_BYTES], ids[NUMBER_BYTES];
-    char ttft[NUMBER_BYTES], rate[NUMBER_BYTES];
+    char number[DB_NUMBER_BYTES], ids[DB_NUMBER_BYTES];
+    char ttft[DB_NUMBER_BYTES], rate[DB_NUMBER_BYTES];
     struct db_param params[] = {
-        text_param(job),
-        number_param(number, attempt->number),
-        text_param(attempt->end_reason),
-        number_param(ids, (int64_t)attempt->ids),
-        attempt->observed ? real_param(ttft, attempt->observed_ttft_ms)
-                          : text_param(NULL),
+        db_param_text(job),
+        db_param_i64(number, attempt->number),
+        db_param_text(attempt->end_reason),
+        db_param_i64(ids, (int64_t)attempt->ids),
+        attempt->observed ? db_param_real(ttft, attempt->observed_ttft_ms)
+                          : db_param_text(NULL),
         attempt->observed && attempt->observed_tok_s > 0
-            ? real_param(rate, attempt->observed_tok_s)
-            : text_param(NULL),
+            ? db_param_real(rate, attempt->observed_tok_s)
+            : db_param_text(NULL),
     };
 
     write_add(write, &attempt_end, params);
@@ -167,7 +132,7 @@ static const struct statement attempts_lost = {
 void
 store_attempts_lost(struct write *write, const char *job)
 {
-    struct db_param params[] = {text_param(job)};
+    struct db_param params[] = {db_param_text(job)};
 
     write_add(write, &attempts_lost, params);
 }
@@ -183,7 +148,7 @@ static const struct statement job_requeue = {
 void
 store_job_requeue(struct write *write, const char *job)
 {
-    struct db_param params[] = {text_param(job)};
+    struct db_param params[] = {db_param_text(job)};
 
     write_add(write, &job_requeue, params);
 }
@@ -203,8 +168,9 @@ void
 store_job_end(struct write *write, const struct job *job, const char *state,
               const struct buf *result)
 {
-    char total[NUMBER_BYTES], prefill[NUMBER_BYTES], decode[NUMBER_BYTES];
-    char fee[NUMBER_BYTES], ids[NUMBER_BYTES];
+    char total[DB_NUMBER_BYTES], prefill[DB_NUMBER_BYTES],
+        decode[DB_NUMBER_BYTES];
+    char fee[DB_NUMBER_BYTES], ids[DB_NUMBER_BYTES];
     struct record_state seen;
     const char *finish;
 
@@ -212,18 +178,19 @@ store_job_end(struct write *write, const struct job *job, const char *state,
     finish = output_finish_name(seen.finish);
 
     struct db_param params[] = {
-        text_param(job->id),
-        text_param(state),
-        number_param(ids, (int64_t)seen.ids),
-        text_param(finish),
-        text_param(job->failed ? status_name(job->error.status) : NULL),
-        job->failed ? text_or_null(job->error.code) : text_param(NULL),
-        text_param(job->failed ? job->error.text : NULL),
-        number_param(total, job->settled ? job->price.total.micro : 0),
-        number_param(prefill, job->settled ? job->price.prefill.micro : 0),
-        number_param(decode, job->settled ? job->price.decode.micro : 0),
-        number_param(fee, job->settled ? job->price.fee.micro : 0),
-        bytes_param(result),
+        db_param_text(job->id),
+        db_param_text(state),
+        db_param_i64(ids, (int64_t)seen.ids),
+        db_param_text(finish),
+        db_param_text(job->failed ? status_name(job->error.status) : NULL),
+        job->failed ? db_param_text_or_null(job->error.code)
+                    : db_param_text(NULL),
+        db_param_text(job->failed ? job->error.text : NULL),
+        db_param_i64(total, job->settled ? job->price.total.micro : 0),
+        db_param_i64(prefill, job->settled ? job->price.prefill.micro : 0),
+        db_param_i64(decode, job->settled ? job->price.decode.micro : 0),
+        db_param_i64(fee, job->settled ? job->price.fee.micro : 0),
+        db_param_bytes(result),
     };
 
     write_add(write, &job_end, params);
@@ -245,8 +212,8 @@ void
 store_job_abandon(struct write *write, const char *job, const char *code,
                   const char *text)
 {
-    struct db_param params[] = {text_param(job), text_param(code),
-                                text_param(text)};
+    struct db_param params[] = {db_param_text(job), db_param_text(code),
+                                db_param_text(text)};
 
     write_add(write, &job_abandon, params);
 }
@@ -262,7 +229,7 @@ static const struct statement content_forget = {
 void
 store_content_forget(struct write *write, const char *day)
 {
-    struct db_param params[] = {text_param(day)};
+    struct db_param params[] = {db_param_text(day)};
 
     write_add(write, &content_forget, params);
 }
@@ -278,7 +245,7 @@ enum status
 store_job_read(struct db *db, const char *job, struct db_rows **rows,
                struct error *err)
 {
-    struct db_param params[] = {text_param(job)};
+    struct db_param params[] = {db_param_text(job)};
 
     return db_run(db, &job_read, params, rows, err);
 }
@@ -294,9 +261,9 @@ enum status
 store_job_repeat(struct db *db, int64_t account, const char *idempotency_key,
                  struct db_rows **rows, struct error *err)
 {
-    char number[NUMBER_BYTES];
-    struct db_param params[] = {number_param(number, account),
-                                text_param(idempotency_key)};
+    char number[DB_NUMBER_BYTES];
+    struct db_param params[] = {db_param_i64(number, account),
+                                db_param_text(idempotency_key)};
 
     return db_run(db, &job_repeat, params, rows, err);
 }
@@ -317,13 +284,11 @@ store_jobs_list(struct db *db, int64_t account, const char *state,
                 const char *model, const char *cursor, uint64_t limit,
                 struct db_rows **rows, struct error *err)
 {
-    char number[NUMBER_BYTES], most[NUMBER_BYTES];
+    char number[DB_NUMBER_BYTES], most[DB_NUMBER_BYTES];
     struct db_param params[] = {
-        number_param(number, account),
-        text_or_null(state),
-        text_or_null(model),
-        text_or_null(cursor),
-        number_param(most, (int64_t)limit),
+        db_param_i64(number, account),      db_param_text_or_null(state),
+        db_param_text_or_null(model),       db_param_text_or_null(cursor),
+        db_param_i64(most, (int64_t)limit),
     };
 
     return db_run(db, &jobs_list, params, rows, err);
@@ -348,7 +313,7 @@ enum status
 store_attempts_read(struct db *db, const char *job, struct db_rows **rows,
                     struct error *err)
 {
-    struct db_param params[] = {text_param(job)};
+    struct db_param params[] = {db_param_text(job)};
 
     return db_run(db, &attempts_read, params, rows, err);
 }
@@ -377,7 +342,7 @@ enum status
 store_attempt_last(struct db *db, const char *job, uint32_t *number,
                    struct error *err)
 {
-    struct db_param params[] = {text_param(job)};
+    struct db_param params[] = {db_param_text(job)};
     struct db_rows *rows = NULL;
     enum status status = db_run(db, &attempt_last, params, &rows, err);
 

@@ -13,6 +13,7 @@
 #include "common/attrs.h"
 #include "common/buf.h"
 #include "common/error.h"
+#include "common/units.h"
 
 enum { DB_PARAMS_MAX = 32, DB_CALLS_MAX = 64 };
 
@@ -41,6 +42,20 @@ struct db_param {
     const void *bytes; /* when not NULL: bytea of @size bytes */
     size_t size;
 };
+
+enum { DB_NUMBER_BYTES = 32 };
+
+/* Parameters; @text must live until the statement has run or was added to a
+ * write. NULL is SQL's null. */
+struct db_param db_param_text(const char *text);
+/* "" is SQL's null. */
+struct db_param db_param_text_or_null(const char *text);
+struct db_param db_param_i64(char text[static DB_NUMBER_BYTES], int64_t number);
+struct db_param db_param_real(char text[static DB_NUMBER_BYTES], double number);
+struct db_param db_param_instant(char text[static DB_NUMBER_BYTES],
+                                 struct instant at);
+/* No bytes are SQL's null. */
+struct db_param db_param_bytes(const struct buf *buf);
 
 struct db;
 

@@ -11,7 +11,6 @@
 #include "common/banned.h"
 
 enum {
-    NUMBER_BYTES = 24,
     ARRAY_BYTES_MAX = SETTLEMENT_LEGS_MAX * 48,
     EARNINGS_ROWS_MAX = 10000,
     VIOLATIONS_SHOWN = 20,
@@ -75,13 +74,6 @@ check_hold(const struct db_rows *rows, struct error *err)
     return error_tag(err, "insufficient_credits", NULL);
 }
 
-static const char *
-number_text(int64_t value, char text[static NUMBER_BYTES])
-{
-    (void)snprintf(text, NUMBER_BYTES, "%" PRId64, value);
-    return text;
-}
-
 /* --- accounts ------------------------------------------------------------- */
 
 static const struct statement person_open_statement = {
@@ -94,8 +86,8 @@ static const struct statement person_open_statement = {
 void
 ledger_person_open(struct write *write, int64_t owner)
 {
-    char number[NUMBER_BYTES];
-    struct db_param params[] = {{.text = number_text(owner, number)}};
+    char number[DB_NUMBER_BYTES];
+    struct db_param params[] = {db_param_i64(number, owner)};
 
     write_add(write, &person_open_statement, params);
 }
@@ -110,9 +102,9 @@ static const struct statement node_open_statement = {
 void
 ledger_node_open(struct write *write, int64_t owner, const char *node)
 {
-    char number[NUMBER_BYTES];
+    char number[DB_NUMBER_BYTES];
     struct db_param params[] = {
-        {.text = number_text(owner, number)},
+        db_param_i64(number, owner),
         {.text = node},
     };
 
@@ -138,13 +130,13 @@ void
 ledger_hold(struct write *write, uint64_t epoch, const char *job,
             int64_t wallet, struct credits amount, uint32_t price_revision)
 {
-    char numbers[4][NUMBER_BYTES];
+    char numbers[4][DB_NUMBER_BYTES];
     struct db_param params[] = {
-        {.text = number_text((int64_t)epoch, numbers[0])},
+        db_param_i64(numbers[0], (int64_t)epoch),
         {.text = job},
-        {.text = number_text(wallet, numbers[1])},
-        {.text = number_text(amount.micro, numbers[2])},
-        {.text = number_text(price_revision, numbers[3])},
+        db_param_i64(numbers[1], wallet),
+        db_param_i64(numbers[2], amount.micro),
+        db_param_i64(numbers[3], price_revision),
     };
 
     assert(amount.micro > 0);
@@ -162,9 +154,9 @@ static const struct statement release_statement = {
 void
 ledger_release(struct write *write, uint64_t epoch, const char *job)
 {
-    char number[NUMBER_BYTES];
+    char number[DB_NUMBER_BYTES];
     struct db_param params[] = {
-        {.text = number_text((int64_t)epoch, number)},
+        db_param_i64(number, (int64_t)epoch),
         {.text = job},
     };
 
@@ -184,12 +176,12 @@ void
 ledger_grant(struct write *write, uint64_t epoch, const char *id,
              int64_t wallet, struct credits amount)
 {
-    char numbers[3][NUMBER_BYTES];
+    char numbers[3][DB_NUMBER_BYTES];
     struct db_param params[] = {
-        {.text = number_text((int64_t)epoch, numbers[0])},
+        db_param_i64(numbers[0], (int64_t)epoch),
         {.text = id},
-        {.text = number_text(wallet, numbers[1])},
-        {.text = number_text(amount.micro, numbers[2])},
+        db_param_i64(numbers[1], wallet),
+        db_param_i64(numbers[2], amount.micro),
     };
 
     _Static_assert(LEDGER_TREASURY_ID == 1, "named in the statement");
@@ -238,15 +230,15 @@ array_add(struct buf *array, const char *element)
 static void
 array_add_i64(struct buf *array, int64_t value)
 {
-    char number[NUMBER_BYTES];
+    char number[DB_NUMBER_BYTES];
 
-    array_add(array, number_text(value, number));
+    array_add(array, db_param_i64(number, value).text);
 }
 
 static void
 array_add_u64(struct buf *array, uint64_t value)
 {
-    char number[NUMBER_BYTES];
+    char number[DB_NUMBER_BYTES];
 
     (void)snprintf(number, sizeof(number), "%" PRIu64, value);
     array_add(array, number);
@@ -298,12 +290,12 @@ ledger_settle(struct write *write, uint64_t epoch,
               const struct settlement *settlement,
               const struct settlement_result *result, const struct buf *record)
 {
-    char numbers[2][NUMBER_BYTES];
+    char numbers[2][DB_NUMBER_BYTES];
     struct buf columns[LEG_COLUMNS];
     struct db_param params[5 + LEG_COLUMNS] = {
-        {.text = number_text((int64_t)epoch, numbers[0])},
+        db_param_i64(numbers[0], (int64_t)epoch),
         {.text = settlement->job},
-        {.text = number_text(result->price.total.micro, numbers[1])},
+        db_param_i64(numbers[1], result->price.total.micro),
         {.bytes = record->data, .size = record->size},
         {.text = settlement->model},
     };
@@ -344,8 +336,8 @@ enum status
 ledger_balance_read(struct db *db, int64_t owner,
                     struct ledger_balance *balance, struct error *err)
 {
-    char number[NUMBER_BYTES];
-    struct db_param params[] = {{.text = number_text(owner, number)}};
+    char number[DB_NUMBER_BYTES];
+    struct db_param params[] = {db_param_i64(number, owner)};
     struct db_rows *rows = NULL;
     enum status status = db_run(db, &balance_statement, params, &rows, err);
 
@@ -419,13 +411,13 @@ ledger_earnings(struct db *db, enum earnings_by by, int64_t owner,
                 struct instant from, struct instant to,
                 struct earnings_row **rows, size_t *count, struct error *err)
 {
-    char numbers[5][NUMBER_BYTES];
+    char numbers[5][DB_NUMBER_BYTES];
     struct db_param params[] = {
-        {.text = number_text(grouping_number(by), numbers[0])},
-        {.text = number_text(owner, numbers[1])},
-        {.text = number_text(from.us, numbers[2])},
-        {.text = number_text(to.us, numbers[3])},
-        {.text = number_text(EARNINGS_ROWS_MAX, numbers[4])},
+        db_param_i64(numbers[0], grouping_number(by)),
+        db_param_i64(numbers[1], owner),
+        db_param_i64(numbers[2], from.us),
+        db_param_i64(numbers[3], to.us),
+        db_param_i64(numbers[4], EARNINGS_ROWS_MAX),
     };
     struct db_rows *found = NULL;
     enum status status = db_run(db, &earnings_statement, params, &found, err);
@@ -452,9 +444,9 @@ enum status
 ledger_check(struct db *db, uint64_t *violations, struct buf *text,
              struct error *err)
 {
-    char number[NUMBER_BYTES];
+    char number[DB_NUMBER_BYTES];
     struct db_param params[] = {
-        {.text = number_text(VIOLATIONS_SHOWN, number)},
+        db_param_i64(number, VIOLATIONS_SHOWN),
     };
     struct db_rows *rows = NULL;
     enum status status = db_run(db, &check_statement, params, &rows, err);
