@@ -91,8 +91,8 @@ print_earnings(const struct cli *cli, const struct json *rows,
     struct cli_table table;
 
     if (json_count(rows) == 0) {
-        printf("No earnings yet: a node earns when it has answered a paid "
-               "job.\n");
+        printf("No earnings here (--to is not included): a node earns when "
+               "it has answered a paid job.\n");
         return;
     }
     cli_table_init(&table, columns, COLUMN_COUNT, cli->is_terminal);

@@ -49,7 +49,7 @@ print_jobs(const struct cli *cli, const struct cli_answer *answer)
     char next[512];
 
     cli_print_list(cli, cli_list(answer), columns, COUNT_OF(columns), on_job,
-                   "No jobs yet: `berth run PROMPT` submits one.");
+                   "No jobs here: `berth run PROMPT` submits one.");
     (void)cli_member(answer->doc.root, "next", next, sizeof(next));
     if (next[0] != '\0')
         printf("Older ones: the same command with --cursor %s\n", next);
