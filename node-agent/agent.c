@@ -47,6 +47,7 @@ struct agent {
     char log_folder[HOME_FILE_BYTES];
     struct link *link;
     struct models *models;
+    struct known_models known;
     struct engines *engines;
     struct control *control;
     struct renewal renewal;
@@ -323,8 +324,11 @@ on_frame(void *arg, const struct wire_message *message, const uint8_t *frame,
     case WIRE_RENEWED:
         renewal_take(&agent->renewal, &message->renewed);
         break;
-    case WIRE_CATALOGUE: /* all good folders are announced anyway */
-    case WIRE_JOB_ACK:   /* nothing is kept after an attempt's end */
+    case WIRE_CATALOGUE:
+        /* For the owner to see; all good folders are announced anyway. */
+        known_models_take(&agent->known, &message->catalogue);
+        break;
+    case WIRE_JOB_ACK: /* nothing is kept after an attempt's end */
         break;
     case WIRE_HELLO:
     case WIRE_BEAT:
@@ -392,6 +396,7 @@ write_status(const struct agent *agent, bool as_json, struct buf *answer)
                                      .coordinator = agent->coordinator,
                                      .simulated = agent->probe.simulated,
                                      .link = agent->link,
+                                     .known = &agent->known,
                                      .models = agent->models,
                                      .engines = agent->engines,
                                      .announced = state};
@@ -553,6 +558,7 @@ agent_free(struct agent *agent)
     if (agent == NULL)
         return;
     control_close(agent->control);
+    known_models_clear(&agent->known);
     link_free(agent->link);
     engines_free(agent->engines);
     models_free(agent->models);

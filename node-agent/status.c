@@ -41,9 +41,11 @@ put_link(struct json_out *out, const struct status_view *view)
 
 static void
 put_model(struct json_out *out, const struct model_found *model,
-          const struct engine *engine)
+          const struct known_models *known, const struct engine *engine)
 {
     json_open_object(out);
+    json_member_text(out, "catalogue_id",
+                     known_models_id(known, model->digest));
     json_member_text(out, "path", model->path);
     json_member_text(out, "digest", model->digest);
     json_member_u64(out, "weight_bytes", model->weight_bytes);
@@ -69,7 +71,7 @@ put_models(struct json_out *out, const struct status_view *view)
     json_key(out, "models");
     json_open_list(out);
     for (size_t i = 0; i < scan->model_count; i++)
-        put_model(out, &scan->models[i],
+        put_model(out, &scan->models[i], view->known,
                   engines_of(view->engines, scan->models[i].digest));
     json_close_list(out);
     json_key(out, "refused_models");
@@ -167,7 +169,11 @@ write_models(const struct status_view *view, struct buf *out)
         const struct engine *engine =
             engines_of(view->engines, scan->models[i].digest);
 
-        buf_printf(out, "model        %s  %s  engine %s, %u restarts\n",
+        const char *id = known_models_id(view->known, scan->models[i].digest);
+
+        if (id == NULL)
+            id = view->known->told ? "not in the catalogue: not lent" : "?";
+        buf_printf(out, "model        %s  %s  %s  engine %s, %u restarts\n", id,
                    scan->models[i].path,
                    bytes_text(scan->models[i].weight_bytes, size, sizeof(size)),
                    engine == NULL ? "off" : engine_state_name(engine->state),

@@ -8,6 +8,7 @@
 
 #include "common/buf.h"
 #include "common/wire.h"
+#include "node-agent/catalogue.h"
 #include "node-agent/engines.h"
 #include "node-agent/link.h"
 #include "node-agent/models.h"
@@ -20,6 +21,7 @@ struct status_view {
     bool simulated;
     const struct link *link;
     const struct models *models;
+    const struct known_models *known; /* to the coordinator */
     const struct engines *engines;
     const struct wire_state *announced; /* state and reasons */
 };
