@@ -41,19 +41,9 @@ on_account(struct cli_table *table, const struct json *account)
 static enum status
 list(struct cli *cli)
 {
-    struct cli_answer answer;
-    enum status status;
-
-    cli_answer_init(&answer);
-    status = cli_get(cli, "/api/v1/accounts", &answer);
-    if (status == STATUS_OK && cli->json)
-        cli_print_json(&answer);
-    else if (status == STATUS_OK)
-        cli_print_list(cli, cli_list(&answer), columns, COUNT_OF(columns),
-                       on_account,
-                       "No accounts yet: `berth accounts add NAME` makes one.");
-    cli_answer_clear(&answer);
-    return status;
+    return cli_show_list(
+        cli, "/api/v1/accounts", columns, COUNT_OF(columns), on_account,
+        "No accounts yet: `berth accounts add NAME` makes one.");
 }
 
 int

@@ -232,6 +232,26 @@ cli_print_list(const struct cli *cli, const struct json *list,
     cli_table_clear(&table);
 }
 
+enum status
+cli_show_list(struct cli *cli, const char *path,
+              const struct cli_column *columns, size_t column_count,
+              void (*on_row)(struct cli_table *, const struct json *),
+              const char *when_empty)
+{
+    struct cli_answer answer;
+    enum status status;
+
+    cli_answer_init(&answer);
+    status = cli_get(cli, path, &answer);
+    if (status == STATUS_OK && cli->json)
+        cli_print_json(&answer);
+    else if (status == STATUS_OK)
+        cli_print_list(cli, cli_list(&answer), columns, column_count, on_row,
+                       when_empty);
+    cli_answer_clear(&answer);
+    return status;
+}
+
 static bool
 abbreviates(const char *word, const char *id)
 {

@@ -110,6 +110,13 @@ void cli_print_list(const struct cli *cli, const struct json *list,
                     const struct cli_column *columns, size_t column_count,
                     void (*on_row)(struct cli_table *, const struct json *),
                     const char *when_empty);
+/* Get the list at @path and print it: as JSON when asked, else as above. */
+MUST_CHECK enum status cli_show_list(struct cli *cli, const char *path,
+                                     const struct cli_column *columns,
+                                     size_t column_count,
+                                     void (*on_row)(struct cli_table *,
+                                                    const struct json *),
+                                     const char *when_empty);
 
 /* The id that @word means among the items of the list at @path: the id itself
  * or the name, or the beginning or end (4 characters at least) of one id only.

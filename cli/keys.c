@@ -52,18 +52,8 @@ on_key(struct cli_table *table, const struct json *key)
 static enum status
 list(struct cli *cli)
 {
-    struct cli_answer answer;
-    enum status status;
-
-    cli_answer_init(&answer);
-    status = cli_get(cli, "/api/v1/keys", &answer);
-    if (status == STATUS_OK && cli->json)
-        cli_print_json(&answer);
-    else if (status == STATUS_OK)
-        cli_print_list(cli, cli_list(&answer), columns, COUNT_OF(columns),
-                       on_key, "No keys: `berth keys add NAME` makes one.");
-    cli_answer_clear(&answer);
-    return status;
+    return cli_show_list(cli, "/api/v1/keys", columns, COUNT_OF(columns),
+                         on_key, "No keys: `berth keys add NAME` makes one.");
 }
 
 int

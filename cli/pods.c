@@ -26,21 +26,11 @@ on_pod(struct cli_table *table, const struct json *pod)
 static enum status
 list(struct cli *cli)
 {
-    struct cli_answer answer;
-    enum status status;
-
-    cli_answer_init(&answer);
-    status = cli_get(cli, "/api/v1/pods", &answer);
-    if (status == STATUS_OK && cli->json)
-        cli_print_json(&answer);
-    else if (status == STATUS_OK)
-        cli_print_list(cli, cli_list(&answer), columns, COUNT_OF(columns),
-                       on_pod,
-                       "No pods yet: a pod is 2 to 4 Macs of one owner joined "
-                       "by Thunderbolt cables that both ends confirm; until "
-                       "then every job runs whole on one node.");
-    cli_answer_clear(&answer);
-    return status;
+    return cli_show_list(
+        cli, "/api/v1/pods", columns, COUNT_OF(columns), on_pod,
+        "No pods yet: a pod is 2 to 4 Macs of one owner joined "
+        "by Thunderbolt cables that both ends confirm; until "
+        "then every job runs whole on one node.");
 }
 
 int

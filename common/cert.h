@@ -39,6 +39,8 @@ void cert_hmac_sha256(const void *key, size_t key_size, const void *bytes,
                       size_t size, uint8_t digest[static SHA256_BYTES]);
 /* Lower-case hex; @text holds 2 * size + 1 bytes. */
 void cert_hex(const void *bytes, size_t size, char *text);
+/* Overwrite a secret that is no longer needed; no compiler leaves it out. */
+void cert_wipe(void *bytes, size_t size);
 /* Constant-time comparison. */
 bool cert_equal(const void *a, const void *b, size_t size);
 

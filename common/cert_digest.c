@@ -101,6 +101,12 @@ cert_hex(const void *bytes, size_t size, char *text)
     *text = '\0';
 }
 
+void
+cert_wipe(void *bytes, size_t size)
+{
+    OPENSSL_cleanse(bytes, size);
+}
+
 bool
 cert_equal(const void *a, const void *b, size_t size)
 {

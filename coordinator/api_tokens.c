@@ -60,7 +60,7 @@ on_token(void *arg, const struct error *err)
         json_close_object(&out);
         request_resume(call->request);
     }
-    memset(call, 0, sizeof(*call));
+    cert_wipe(call, sizeof(*call));
     free(call);
 }
 

@@ -332,7 +332,8 @@ read_quantisation(const struct json *config, struct model_config *out,
     return status;
 }
 
-/* Members that change the arithmetic in a way that is not implemented. */
+/* Members that would change the arithmetic into one that no engine here does:
+ * refused by name, never ignored. */
 static enum status
 refuse_unknown_meaning(const struct json *config, struct error *err)
 {
