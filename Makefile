@@ -105,6 +105,7 @@ $(B)/ledger/migrations.o: WARN += -Wno-overlength-strings
 
 # The kernels are where optimisation pays.
 $(B)/inference/cpu/%.o: CFLAGS.release := -O3 -fstack-protector-strong -fPIE
+$(B)/inference/cpu/%.o: CFLAGS.debug := -O2
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)

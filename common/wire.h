@@ -31,6 +31,7 @@ enum {
     WIRE_REASONS_MAX = 16,
     WIRE_NAME_BYTES = 128,
     WIRE_TEXT_BYTES = 400,
+    WIRE_HELD_MAX = 64, /* attempts per job.held; more make several frames */
 };
 
 enum wire_type {
@@ -40,6 +41,7 @@ enum wire_type {
     WIRE_STATE,
     WIRE_MODELS,
     WIRE_RENEW,
+    WIRE_JOB_HELD,
     /* coordinator to agent */
     WIRE_WELCOME,
     WIRE_REFUSE,
@@ -47,6 +49,7 @@ enum wire_type {
     WIRE_DRAIN,
     WIRE_RENEWED,
     WIRE_JOB_ACK,
+    WIRE_JOB_RESUME,
     /* both hops down: coordinator to agent to engine */
     WIRE_JOB_INPUT,
     WIRE_JOB_RUN,
@@ -59,6 +62,7 @@ enum wire_type {
     /* engine to agent */
     WIRE_ENGINE_READY,
     WIRE_ENGINE_BROKEN,
+    WIRE_ENGINE_BEAT,
     WIRE_TYPE_COUNT
 };
 
@@ -147,6 +151,23 @@ struct wire_renew {
     char request[CERT_PEM_MAX_BYTES]; /* signing request, PEM */
 };
 
+/* One attempt that an agent holds: it runs, or its end is not acknowledged. */
+struct wire_held {
+    char job[UUID_TEXT_BYTES];
+    uint32_t attempt;
+    bool ended;    /* a job.done or job.fail waits to be sent again */
+    uint64_t done; /* ids that came with its input */
+    uint64_t ids;  /* ids it has of the whole answer, those included */
+};
+
+/* After each welcome: every attempt held, in one or more frames; empty when
+ * there is none.  Nothing of them goes up before its job.resume. */
+struct wire_job_held {
+    bool more; /* another frame follows */
+    struct wire_held attempts[WIRE_HELD_MAX];
+    size_t attempt_count;
+};
+
 struct wire_welcome {
     uint32_t version;
     uint64_t epoch;
@@ -184,6 +205,16 @@ struct wire_renewed {
 struct wire_job_ack {
     char job[UUID_TEXT_BYTES];
     uint32_t attempt;
+};
+
+/* Answer to a held attempt that still counts: its ids from index @from on are
+ * sent again, then what follows.  One that does not count is answered by
+ * job.cancel when it runs and by job.ack when it has ended. */
+struct wire_job_resume {
+    char job[UUID_TEXT_BYTES];
+    uint32_t attempt;
+    uint64_t epoch;
+    uint64_t from;
 };
 
 /* Ids of a job, in order, before its job.run. */
@@ -274,6 +305,12 @@ struct wire_engine_broken {
     char text[WIRE_TEXT_BYTES];
 };
 
+/* Sign of progress: about once a second while the engine has jobs, from the
+ * thread that makes the passes. */
+struct wire_engine_beat {
+    uint64_t passes; /* forward passes since the start */
+};
+
 /* A decoded message; about 300 KiB at most, so keep it off the stack. */
 struct wire_message {
     enum wire_type type;
@@ -283,12 +320,14 @@ struct wire_message {
         struct wire_state state;
         struct wire_models models;
         struct wire_renew renew;
+        struct wire_job_held job_held;
         struct wire_welcome welcome;
         struct wire_refuse refuse;
         struct wire_catalogue catalogue;
         struct wire_drain drain;
         struct wire_renewed renewed;
         struct wire_job_ack job_ack;
+        struct wire_job_resume job_resume;
         struct wire_job_input job_input;
         struct wire_job_run job_run;
         struct wire_job_cancel job_cancel;
@@ -298,6 +337,7 @@ struct wire_message {
         struct wire_job_fail job_fail;
         struct wire_engine_ready engine_ready;
         struct wire_engine_broken engine_broken;
+        struct wire_engine_beat engine_beat;
     };
 };
 

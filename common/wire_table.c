@@ -86,6 +86,20 @@ static const struct field renew_fields[] = {
     FIELD(struct wire_renew, request, FIELD_TEXT, .required = true, .min = 1),
 };
 
+static const struct field held_fields[] = {
+    FIELD(struct wire_held, job, FIELD_TEXT, .required = true),
+    FIELD(struct wire_held, attempt, FIELD_U32, .required = true),
+    FIELD(struct wire_held, ended, FIELD_BOOL, .required = true),
+    FIELD(struct wire_held, done, FIELD_U64, .required = true),
+    FIELD(struct wire_held, ids, FIELD_U64, .required = true),
+};
+
+static const struct field job_held_fields[] = {
+    FIELD(struct wire_job_held, more, FIELD_BOOL, .required = true),
+    FIELD_ROWS(struct wire_job_held, attempts, attempt_count, held_fields,
+               .required = true),
+};
+
 static const struct field welcome_fields[] = {
     FIELD(struct wire_welcome, version, FIELD_U32, .required = true),
     FIELD(struct wire_welcome, epoch, FIELD_U64, .required = true),
@@ -124,6 +138,13 @@ static const struct field renewed_fields[] = {
 static const struct field job_ack_fields[] = {
     FIELD(struct wire_job_ack, job, FIELD_TEXT, .required = true),
     FIELD(struct wire_job_ack, attempt, FIELD_U32, .required = true),
+};
+
+static const struct field job_resume_fields[] = {
+    FIELD(struct wire_job_resume, job, FIELD_TEXT, .required = true),
+    FIELD(struct wire_job_resume, attempt, FIELD_U32, .required = true),
+    FIELD(struct wire_job_resume, epoch, FIELD_U64, .required = true),
+    FIELD(struct wire_job_resume, from, FIELD_U64, .required = true),
 };
 
 static const struct field job_input_fields[] = {
@@ -219,6 +240,10 @@ static const struct field engine_broken_fields[] = {
     FIELD(struct wire_engine_broken, text, FIELD_TEXT, .required = true),
 };
 
+static const struct field engine_beat_fields[] = {
+    FIELD(struct wire_engine_beat, passes, FIELD_U64, .required = true),
+};
+
 /* A message: its name in "t", who sends it, its members. */
 
 #define MESSAGE(name_, direction_, fields_, struct_, meaning_)                 \
@@ -249,6 +274,9 @@ const struct message wire_messages[WIRE_TYPE_COUNT] = {
     [WIRE_RENEW] =
         MESSAGE("renew", AGENT_UP, renew_fields, struct wire_renew,
                 "Asks for a new certificate at two thirds of its life."),
+    [WIRE_JOB_HELD] = MESSAGE(
+        "job.held", AGENT_UP, job_held_fields, struct wire_job_held,
+        "After each welcome: the attempts that run or wait for a job.ack."),
     [WIRE_WELCOME] =
         MESSAGE("welcome", AGENT_DOWN, welcome_fields, struct wire_welcome,
                 "Answer to hello: the node may work."),
@@ -265,6 +293,9 @@ const struct message wire_messages[WIRE_TYPE_COUNT] = {
     [WIRE_JOB_ACK] =
         MESSAGE("job.ack", AGENT_DOWN, job_ack_fields, struct wire_job_ack,
                 "The end of an attempt is recorded; the agent may forget it."),
+    [WIRE_JOB_RESUME] = MESSAGE(
+        "job.resume", AGENT_DOWN, job_resume_fields, struct wire_job_resume,
+        "A held attempt counts: send its ids from an index on, and go on."),
     [WIRE_JOB_INPUT] =
         MESSAGE("job.input", BOTH_DOWN, job_input_fields, struct wire_job_input,
                 "A part of the ids a job.run needs, in order, before it."),
@@ -292,4 +323,7 @@ const struct message wire_messages[WIRE_TYPE_COUNT] = {
         MESSAGE("engine.broken", ENGINE_UP, engine_broken_fields,
                 struct wire_engine_broken,
                 "The engine cannot go on and is about to exit."),
+    [WIRE_ENGINE_BEAT] = MESSAGE(
+        "engine.beat", ENGINE_UP, engine_beat_fields, struct wire_engine_beat,
+        "Sign of progress, about once a second while there are jobs."),
 };

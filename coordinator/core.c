@@ -336,6 +336,7 @@ message_size(enum wire_type type)
         [WIRE_STATE] = sizeof(struct wire_state),
         [WIRE_MODELS] = sizeof(struct wire_models),
         [WIRE_RENEW] = sizeof(struct wire_renew),
+        [WIRE_JOB_HELD] = sizeof(struct wire_job_held),
         [WIRE_JOB_STARTED] = sizeof(struct wire_job_started),
         [WIRE_JOB_DONE] = sizeof(struct wire_job_done),
         [WIRE_JOB_FAIL] = sizeof(struct wire_job_fail),

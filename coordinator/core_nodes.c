@@ -290,6 +290,7 @@ dispatch_message(struct core *core, uint64_t link, struct node *node,
         send_one(core, link, WIRE_BEAT, &(struct wire_beat){0});
         core->inventory.fleet_stale = true;
         return;
+    case WIRE_JOB_HELD:
     case WIRE_JOB_STARTED:
         return;           /* last_seen is all it changes here */
     case WIRE_JOB_TOKENS: /* went to the record */
@@ -299,11 +300,13 @@ dispatch_message(struct core *core, uint64_t link, struct node *node,
     case WIRE_DRAIN:
     case WIRE_RENEWED:
     case WIRE_JOB_ACK:
+    case WIRE_JOB_RESUME:
     case WIRE_JOB_INPUT:
     case WIRE_JOB_RUN:
     case WIRE_JOB_CANCEL:
     case WIRE_ENGINE_READY:
     case WIRE_ENGINE_BROKEN:
+    case WIRE_ENGINE_BEAT:
     case WIRE_TYPE_COUNT:
         links_end(core->app->links, link, "a message agents do not send");
         return;

@@ -330,7 +330,10 @@ on_frame(void *arg, const struct wire_message *message, const uint8_t *frame,
         break;
     case WIRE_JOB_ACK: /* nothing is kept after an attempt's end */
         break;
+    case WIRE_JOB_RESUME:
+        break;
     case WIRE_HELLO:
+    case WIRE_JOB_HELD:
     case WIRE_BEAT:
     case WIRE_STATE:
     case WIRE_MODELS:
@@ -343,6 +346,7 @@ on_frame(void *arg, const struct wire_message *message, const uint8_t *frame,
     case WIRE_JOB_FAIL:
     case WIRE_ENGINE_READY:
     case WIRE_ENGINE_BROKEN:
+    case WIRE_ENGINE_BEAT:
     case WIRE_TYPE_COUNT:
         link_close(agent->link, "the coordinator sent an agent's message");
         break;

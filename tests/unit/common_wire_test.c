@@ -190,7 +190,21 @@ fill_catalogue(struct prng *prng, struct wire_catalogue *catalogue)
     }
 }
 
-/* Messages between coordinator and agent that are about no job. */
+static void
+fill_held(struct prng *prng, struct wire_job_held *held)
+{
+    held->more = coin(prng);
+    held->attempt_count = prng_below(prng, WIRE_HELD_MAX + 1);
+    for (size_t i = 0; i < held->attempt_count; i++) {
+        memcpy(held->attempts[i].job, job, sizeof(job));
+        held->attempts[i].attempt = small(prng);
+        held->attempts[i].ended = coin(prng);
+        held->attempts[i].done = number(prng);
+        held->attempts[i].ids = number(prng);
+    }
+}
+
+/* Messages that are not about one job. */
 static size_t
 fill_node_message(struct prng *prng, struct wire_message *m)
 {
@@ -212,6 +226,12 @@ fill_node_message(struct prng *prng, struct wire_message *m)
     case WIRE_RENEW:
         TEXT(m->renew.request);
         return sizeof(m->renew);
+    case WIRE_JOB_HELD:
+        fill_held(prng, &m->job_held);
+        return sizeof(m->job_held);
+    case WIRE_ENGINE_BEAT:
+        m->engine_beat.passes = number(prng);
+        return sizeof(m->engine_beat);
     case WIRE_WELCOME:
         m->welcome.version = small(prng);
         m->welcome.epoch = number(prng);
@@ -254,6 +274,10 @@ fill_job_message(struct prng *prng, struct wire_message *m)
     switch (m->type) {
     case WIRE_JOB_ACK:
         return sizeof(m->job_ack);
+    case WIRE_JOB_RESUME:
+        m->job_resume.epoch = number(prng);
+        m->job_resume.from = number(prng);
+        return sizeof(m->job_resume);
     case WIRE_JOB_INPUT:
         m->job_input.epoch = number(prng);
         m->job_input.done = coin(prng);
