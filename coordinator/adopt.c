@@ -10,6 +10,7 @@
 #include "common/mem.h"
 #include "coordinator/content.h"
 #include "coordinator/core.h"
+#include "coordinator/inventory.h"
 #include "coordinator/prepare.h"
 #include "coordinator/store_jobs.h"
 #include "ledger/ledger.h"
@@ -94,6 +95,38 @@ wallet_find(struct app *app, int64_t account, int64_t *wallet,
     return status;
 }
 
+/* Back to the queue, whatever ran it is lost. */
+static void
+requeue(struct app *app, struct job *job)
+{
+    struct write *write = write_new(on_abandoned, mem_text(job->id));
+
+    store_attempts_end(write, job);
+    store_job_requeue(write, job->id);
+    writer_submit(app->writer, write);
+}
+
+/* Its latest attempt may still run, or wait with its end, on a node that will
+ * call. */
+static void
+take_up(struct app *app, struct job *job)
+{
+    struct job_attempt *last =
+        job->attempt_count == 0 ? NULL : &job->attempts[job->attempt_count - 1];
+    bool open = last != NULL && last->end_reason[0] == '\0';
+
+    job->adrift =
+        open && inventory_node(core_inventory(app->core), last->node) != NULL;
+    if (open && !job->adrift)
+        snprintf(last->end_reason, sizeof(last->end_reason), "%s",
+                 "coordinator_lost");
+    if (!job->adrift)
+        requeue(app, job);
+    log_info("job.adopted", "job=%s adrift=%s", job->id,
+             job->adrift ? "yes" : "no");
+    core_submit(app->core, job);
+}
+
 static enum status
 adopt(struct app *app, struct db *db, const struct db_rows *rows, size_t row,
       struct error *err)
@@ -125,18 +158,10 @@ adopt(struct app *app, struct db *db, const struct db_rows *rows, size_t row,
                            "it any more: send it again");
     if (status == STATUS_OK) {
         row_apply(rows, row, request, prepared.job);
-        status = store_attempt_last(db, prepared.job->id,
-                                    &prepared.job->attempts_before, err);
+        status = store_attempts_adopt(db, prepared.job, err);
     }
     if (status == STATUS_OK) {
-        struct write *write =
-            write_new(on_abandoned, mem_text(prepared.job->id));
-
-        store_attempts_lost(write, prepared.job->id);
-        store_job_requeue(write, prepared.job->id);
-        writer_submit(app->writer, write);
-        log_info("job.adopted", "job=%s", prepared.job->id);
-        core_submit(app->core, prepared.job);
+        take_up(app, prepared.job);
     } else {
         job_free(prepared.job);
     }

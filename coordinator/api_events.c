@@ -65,7 +65,7 @@ record_like(struct app *app, const struct db_rows *rows,
 static void
 ids_replay(struct record *record, const struct json *list)
 {
-    record_attempt(record, WHOLE_ATTEMPT);
+    record_attempt(record, WHOLE_ATTEMPT, 0);
     for (size_t i = 0; i < json_count(list); i++) {
         int64_t number;
         uint32_t id;

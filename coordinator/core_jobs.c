@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "coordinator/content.h"
@@ -20,13 +21,6 @@
 #include "ledger/settlement.h"
 
 #include "common/banned.h"
-
-enum {
-    FORGIVE_FIRST_MS = 250, /* doubles with each attempt that was lost */
-    STALLED_S = 60,         /* without an id for so long it is lost */
-    SLOWNESS_MAX_MS = 3600000,
-    FRAMES_MAX_BYTES = 64 * 1024 * 1024,
-};
 
 /* --- writes and their ends --- */
 
@@ -107,45 +101,10 @@ job_write_new(struct core *core, const struct job *job, enum job_event done,
     return write_new(on_written, written);
 }
 
-/* --- queue --- */
-
-static void
-queue_append(struct core *core, struct job *job)
-{
-    job->next = NULL;
-    if (core->queue_last == NULL)
-        core->queue_first = job;
-    else
-        core->queue_last->next = job;
-    core->queue_last = job;
-    core->inventory.jobs_queued++;
-    core->inventory.fleet_dirty = true;
-    job->deadline = span_add(clock_monotonic(), job->patience);
-}
-
-void
-job_queue_remove(struct core *core, struct job *job)
-{
-    struct job **at = &core->queue_first, *before = NULL;
-
-    while (*at != NULL && *at != job) {
-        before = *at;
-        at = &(*at)->next;
-    }
-    if (*at == NULL)
-        return;
-    *at = job->next;
-    if (core->queue_last == job)
-        core->queue_last = before;
-    job->next = NULL;
-    core->inventory.jobs_queued--;
-    core->inventory.fleet_dirty = true;
-}
-
 /* --- admission --- */
 
-static void
-admitted(struct job *job, const struct error *err)
+void
+job_admitted(struct job *job, const struct error *err)
 {
     if (job->on_admitted != NULL)
         job->on_admitted(job->arg, err);
@@ -174,12 +133,19 @@ job_submit(struct core *core, struct job *job)
     enum status status = STATUS_NO_CAPACITY;
     struct buf why;
 
-    job->state = job->adopted ? JOB_QUEUED : JOB_ADMITTING;
+    job->state = job->adrift    ? JOB_ADRIFT
+                 : job->adopted ? JOB_QUEUED
+                                : JOB_ADMITTING;
     idmap_put(&core->jobs, job->id, job);
     if (job->outlives)
         records_add(core, job->id, job->record);
+    if (job->adrift) {
+        job->deadline = span_add(clock_monotonic(),
+                                 span_s((int64_t)core->app->config.adrift_s));
+        return;
+    }
     if (job->adopted) {
-        queue_append(core, job);
+        job_queue_append(core, job);
         core->want_round = true;
         return;
     }
@@ -204,125 +170,11 @@ job_submit(struct core *core, struct job *job)
 static void
 enqueue(struct core *core, struct job *job)
 {
-    admitted(job, NULL);
-    queue_append(core, job);
+    job_admitted(job, NULL);
+    job_queue_append(core, job);
     core->want_round = true;
     if (job->cancelled)
         job_step(core, job, JOB_CANCEL);
-}
-
-/* --- running --- */
-
-static void
-dispatch(struct core *core, struct job *job)
-{
-    struct job_attempt *attempt = job_attempt_current(job);
-    uint64_t epoch = core->app->epoch;
-    struct buf frames;
-
-    admitted(job, NULL);
-    if (job->cancelled) {
-        job_leave_node(core, job); /* nothing was sent */
-        job_step(core, job, JOB_CANCEL);
-        return;
-    }
-    if (job->node == NULL || job->node->link == 0) {
-        job_lose(core, job, "node_lost");
-        return;
-    }
-    buf_init(&frames, FRAMES_MAX_BYTES);
-    job_frames(job, attempt->number, epoch, &frames);
-    attempt->dispatched = clock_monotonic();
-    record_attempt(job->record, attempt->number);
-    links_dispatch(core->app->links, job->node->link, job->id, attempt->number,
-                   job->record, &frames);
-    buf_clear(&frames);
-}
-
-/* Close the record to the current attempt and note what it did. */
-void
-job_attempt_close(struct job *job, const char *reason)
-{
-    struct job_attempt *attempt = job_attempt_current(job);
-    struct record_state state;
-
-    if (attempt->end_reason[0] != '\0')
-        return;
-    record_close(job->record);
-    record_state(job->record, &state);
-    snprintf(attempt->end_reason, sizeof(attempt->end_reason), "%s", reason);
-    if (attempt->dispatched.ns == 0)
-        return;
-    attempt->ids = state.attempt_ids;
-    attempt->observed = state.first_seen;
-    if (!state.first_seen)
-        return;
-    attempt->observed_ttft_ms =
-        (double)span_sub(state.first_at, attempt->dispatched).ns / 1e6;
-    if (state.attempt_ids > 1 && state.last_at.ns > state.first_at.ns)
-        attempt->observed_tok_s =
-            (double)(state.attempt_ids - 1) * 1e9 /
-            (double)span_sub(state.last_at, state.first_at).ns;
-}
-
-void
-job_lose(struct core *core, struct job *job, const char *reason)
-{
-    struct record_state state;
-
-    assert(job->state == JOB_RUNNING);
-    record_state(job->record, &state);
-    if (state.finish != OUTPUT_GOING) {
-        job_step(core, job, JOB_FULL); /* complete: its word is on the way */
-        return;
-    }
-    job_attempt_close(job, reason);
-    log_warn("job.attempt_lost", "job=%s attempt=%" PRIu32 " node=%s reason=%s",
-             job->id, job_attempt_current(job)->number,
-             job_attempt_current(job)->node, reason);
-    memcpy(job->failed_nodes[job->failed_node_count++],
-           job_attempt_current(job)->node, UUID_TEXT_BYTES);
-    job->forgive = span_add(
-        clock_monotonic(),
-        span_ms(FORGIVE_FIRST_MS * (INT64_C(1) << job->failed_node_count)));
-    job_step(core, job, JOB_LOST);
-}
-
-static void
-on_attempt_ended(void *arg, enum status status, struct db_rows *const *rows,
-                 size_t count, const struct error *err)
-{
-    (void)arg;
-    (void)rows;
-    (void)count;
-    if (status != STATUS_OK)
-        log_error("job.attempt_unwritten", "detail=\"%s\"", err->text);
-}
-
-/* The job goes on elsewhere, unless it has been tried often enough. */
-static void
-retry(struct core *core, struct job *job)
-{
-    const struct job_attempt *attempt = job_attempt_current(job);
-    struct write *write = write_new(on_attempt_ended, NULL);
-
-    links_cancel(core->app->links, job->id, "attempt_over");
-    job_leave_node(core, job);
-    queue_append(core, job);
-    store_attempt_end(write, job->id, attempt);
-    store_job_requeue(write, job->id);
-    writer_submit(core->app->writer, write);
-    core->want_round = true;
-    if (job->attempt_count < JOB_ATTEMPTS_MAX &&
-        (job->outlives || !core->stopping))
-        return;
-    job->failed = true;
-    (void)error_set(&job->error, STATUS_RETRY,
-                    "the job was tried %zu times and lost its target each "
-                    "time (last: %s): try again",
-                    job->attempt_count, attempt->end_reason);
-    (void)error_tag(&job->error, "target_lost", NULL);
-    job_step(core, job, JOB_GIVEN_UP);
 }
 
 /* --- the end --- */
@@ -357,6 +209,19 @@ end_failed(struct core *core, struct job *job)
 {
     job->failed = true;
     job_end(core, job, "failed", "failed", "failed");
+}
+
+static void
+end_poisoned(struct core *core, struct job *job)
+{
+    job->failed = true;
+    (void)error_set(&job->error, STATUS_INVALID,
+                    "the engines of 2 nodes crashed under this job within "
+                    "%" PRIu64 " s, so it is not tried again: change the "
+                    "request, or give the operator this job's id",
+                    core->app->config.poison_s);
+    (void)error_tag(&job->error, "job_quarantined", NULL);
+    job_end(core, job, "quarantined", "failed", "engine_lost");
 }
 
 static void
@@ -397,7 +262,10 @@ finish(struct core *core, struct job *job)
              job->id, last.failed ? job->error.code : last.finish,
              job->prompt_count, state.ids,
              job->settled ? job->price.total.micro : 0);
+    FAULT_STEP("core.end_written");
     record_finish(job->record, &last);
+    if (job->ack_link != 0)
+        node_ack(core, job->ack_link, job->id, job->ack_attempt);
     if (job->outlives)
         records_end(core, job->id);
     links_unwatch(core->app->links, job->id);
@@ -411,7 +279,7 @@ static void
 refuse(struct core *core, struct job *job)
 {
     job_leave_node(core, job);
-    admitted(job, &job->error);
+    job_admitted(job, &job->error);
     records_forget(core, job->id);
     job->failed = true;
     finish(core, job);
@@ -435,26 +303,36 @@ note(struct core *core, struct job *job)
 
 const struct job_transition job_transitions[] = {
     {JOB_ADMITTING, JOB_HELD, JOB_QUEUED, enqueue, "waits for a target"},
-    {JOB_ADMITTING, JOB_COMMITTED, JOB_RUNNING, dispatch,
+    {JOB_ADMITTING, JOB_COMMITTED, JOB_RUNNING, job_dispatch,
      "placed at once: hold, row and attempt were one write"},
     {JOB_ADMITTING, JOB_REFUSED, JOB_ENDED, refuse,
      "no funds, never placeable, or not written"},
     {JOB_ADMITTING, JOB_CANCEL, JOB_ADMITTING, note,
      "acted on when the write is back"},
+    {JOB_ADRIFT, JOB_CLAIMED, JOB_RUNNING, job_resume,
+     "its node still has the attempt: ids are sent again"},
+    {JOB_ADRIFT, JOB_LOST, JOB_QUEUED, job_forsake,
+     "its node came without the attempt, or did not come"},
+    {JOB_ADRIFT, JOB_CANCEL, JOB_ENDING, end_cancelled, "released"},
+    {JOB_QUEUED, JOB_CLAIMED, JOB_RUNNING, job_resume,
+     "the lost node came back with the attempt"},
     {JOB_QUEUED, JOB_PLACED, JOB_STARTING, note, "the attempt is written"},
     {JOB_QUEUED, JOB_CANCEL, JOB_ENDING, end_cancelled,
      "settled by what was delivered, else released"},
     {JOB_QUEUED, JOB_EXPIRED, JOB_ENDING, end_expired,
      "no capacity within the patience"},
     {JOB_QUEUED, JOB_GIVEN_UP, JOB_ENDING, end_failed, "tried often enough"},
-    {JOB_STARTING, JOB_COMMITTED, JOB_RUNNING, dispatch,
+    {JOB_STARTING, JOB_COMMITTED, JOB_RUNNING, job_dispatch,
      "input and run are sent"},
     {JOB_STARTING, JOB_UNWRITTEN, JOB_ENDING, unwritten,
      "the attempt could not be written"},
     {JOB_STARTING, JOB_CANCEL, JOB_STARTING, note,
      "acted on when the write is back"},
     {JOB_RUNNING, JOB_FULL, JOB_ENDING, end_done, "settled"},
-    {JOB_RUNNING, JOB_LOST, JOB_QUEUED, retry, "goes on as the next attempt"},
+    {JOB_RUNNING, JOB_LOST, JOB_QUEUED, job_retry,
+     "goes on as the next attempt"},
+    {JOB_RUNNING, JOB_POISONED, JOB_ENDING, end_poisoned,
+     "engines of two nodes crashed under it: never a third"},
     {JOB_RUNNING, JOB_CANCEL, JOB_ENDING, end_cancelled,
      "settled by what was delivered, else released"},
     {JOB_ENDING, JOB_CANCEL, JOB_ENDING, note, "too late"},
@@ -470,7 +348,7 @@ job_step(struct core *core, struct job *job, enum job_event event)
 
         if (row->from != job->state || row->event != event)
             continue;
-        if (event == JOB_PLACED)
+        if (event == JOB_PLACED || event == JOB_CLAIMED)
             job_queue_remove(core, job);
         job->state = row->to;
         row->action(core, job);
@@ -490,73 +368,6 @@ job_cancel(struct core *core, struct job *job, const char *reason)
     snprintf(job->cancel_reason, sizeof(job->cancel_reason), "%s", reason);
     job_step(core, job, JOB_CANCEL);
     return true;
-}
-
-/* Progress is ids.  The first may take ten times what was predicted more. */
-static bool
-is_stalled(struct job *job, struct span now)
-{
-    const struct job_attempt *attempt = job_attempt_current(job);
-    double slowness = attempt->predicted_ttft_ms * 10;
-    struct span limit = span_s(STALLED_S), since;
-    struct record_state state;
-
-    record_state(job->record, &state);
-    since = state.first_seen ? state.last_at : attempt->dispatched;
-    if (!state.first_seen && slowness > 0)
-        limit = span_add(limit,
-                         span_ms(slowness < SLOWNESS_MAX_MS ? (int64_t)slowness
-                                                            : SLOWNESS_MAX_MS));
-    return span_sub(now, since).ns > limit.ns;
-}
-
-/* An agent that does not end a job loses its link: its slots are free. */
-static void
-unanswered_sweep(struct core *core, struct span now)
-{
-    struct job *job;
-    size_t at = 0;
-
-    if (span_sub(now, core->unanswered_swept).ns < span_s(1).ns)
-        return;
-    core->unanswered_swept = now;
-    while ((job = idmap_next(&core->jobs, &at)) != NULL)
-        if (job->state == JOB_ENDED && job->node != NULL &&
-            job->deadline.ns <= now.ns)
-            links_end(core->app->links, job->node->link,
-                      "it did not answer a job.cancel");
-        else if (job->state == JOB_RUNNING && is_stalled(job, now))
-            job_lose(core, job, "stalled");
-}
-
-struct span
-jobs_timers(struct core *core, struct span now)
-{
-    struct span wait = span_s(1);
-    struct job *job = core->queue_first;
-
-    while (job != NULL) {
-        struct job *next = job->next;
-        struct span left = span_sub(job->deadline, now);
-
-        if (left.ns <= 0) {
-            job_step(core, job, JOB_EXPIRED);
-        } else {
-            struct span pause = span_sub(job->forgive, now);
-
-            if (pause.ns > 0 && pause.ns < left.ns)
-                left = pause;
-            else if (job->forgive.ns != 0 && pause.ns <= 0) {
-                job->forgive.ns = 0;
-                core->want_round = true;
-            }
-            if (left.ns < wait.ns)
-                wait = left;
-        }
-        job = next;
-    }
-    unanswered_sweep(core, now);
-    return wait;
 }
 
 void

@@ -13,11 +13,11 @@
 
 #include "common/banned.h"
 
-enum { BEAT_S = 10, CERTIFICATE_DAYS = 90 };
+enum { CERTIFICATE_DAYS = 90 };
 
-static void
-send_one(struct core *core, uint64_t link, enum wire_type type,
-         const void *body)
+void
+node_send(struct core *core, uint64_t link, enum wire_type type,
+          const void *body)
 {
     struct buf frame;
     struct error err = {0};
@@ -31,6 +31,15 @@ send_one(struct core *core, uint64_t link, enum wire_type type,
     buf_clear(&frame);
 }
 
+void
+node_ack(struct core *core, uint64_t link, const char *job, uint32_t attempt)
+{
+    struct wire_job_ack message = {.attempt = attempt};
+
+    memcpy(message.job, job, strlen(job) + 1);
+    node_send(core, link, WIRE_JOB_ACK, &message);
+}
+
 static void
 refuse(struct core *core, uint64_t link, const char *code, const char *text)
 {
@@ -38,7 +47,7 @@ refuse(struct core *core, uint64_t link, const char *code, const char *text)
 
     snprintf(refusal.code, sizeof(refusal.code), "%s", code);
     snprintf(refusal.text, sizeof(refusal.text), "%s", text);
-    send_one(core, link, WIRE_REFUSE, &refusal);
+    node_send(core, link, WIRE_REFUSE, &refusal);
     links_end(core->app->links, link, text);
     log_warn("node.refused", "link=%" PRIu64 " code=%s", link, code);
 }
@@ -63,7 +72,7 @@ node_send_catalogue(struct core *core, uint64_t link)
             memcpy(to->digest, entry->digest, sizeof(to->digest));
         }
         part->more = at < inventory->model_count;
-        send_one(core, link, WIRE_CATALOGUE, part);
+        node_send(core, link, WIRE_CATALOGUE, part);
     } while (at < inventory->model_count);
     free(part);
 }
@@ -77,7 +86,7 @@ node_send_drain(struct core *core, const struct node *node)
     };
 
     if (node->link != 0)
-        send_one(core, node->link, WIRE_DRAIN, &drain);
+        node_send(core, node->link, WIRE_DRAIN, &drain);
 }
 
 /* Every job that ran there goes on elsewhere. */
@@ -114,7 +123,7 @@ on_hello(struct core *core, uint64_t link, struct node *node,
     struct wire_welcome welcome = {
         .version = WIRE_VERSION,
         .epoch = core->app->epoch,
-        .beat_s = BEAT_S,
+        .beat_s = (uint32_t)core->app->config.beat_s,
         .dev = core->app->config.dev,
     };
     char text[WIRE_TEXT_BYTES];
@@ -146,7 +155,7 @@ on_hello(struct core *core, uint64_t link, struct node *node,
     node->hello = *hello;
     node->simulated = hello->simulated;
     memcpy(welcome.name, node->name, sizeof(node->name));
-    send_one(core, link, WIRE_WELCOME, &welcome);
+    node_send(core, link, WIRE_WELCOME, &welcome);
     node_send_catalogue(core, link);
     if (node->draining)
         node_send_drain(core, node);
@@ -168,7 +177,7 @@ on_renew(struct core *core, uint64_t link, const struct node *node,
                        renew->request, node->id, CERTIFICATE_DAYS, &pem,
                        &err) == STATUS_OK) {
         memcpy(renewed->certificate, pem.data, pem.size + 1);
-        send_one(core, link, WIRE_RENEWED, renewed);
+        node_send(core, link, WIRE_RENEWED, renewed);
         log_info("node.renewed", "node=%s", node->id);
     } else {
         log_warn("node.renew_refused", "node=%s detail=\"%s\"", node->id,
@@ -191,17 +200,33 @@ job_of(struct core *core, const struct node *node, const char *id,
     return job;
 }
 
+/* The node is through with an attempt.  It may forget the end once that is
+ * written. */
 static void
-on_done(struct core *core, struct node *node, const struct wire_job_done *done)
+attempt_over(struct core *core, uint64_t link, struct job *job,
+             uint32_t attempt, const char *reason)
+{
+    job_leave_node(core, job);
+    if (job->state == JOB_RUNNING) {
+        job->ack_link = link;
+        job->ack_attempt = attempt;
+        job_lose(core, job, reason);
+    } else {
+        node_end_acknowledge(core, link, job->id, attempt);
+    }
+    job_retire(core, job);
+}
+
+static void
+on_done(struct core *core, uint64_t link, struct node *node,
+        const struct wire_job_done *done)
 {
     struct job *job = job_of(core, node, done->job, done->attempt);
 
     if (job == NULL)
-        return;
-    job_leave_node(core, job);
-    if (job->state == JOB_RUNNING)
-        job_lose(core, job, "ended_early");
-    job_retire(core, job);
+        node_end_acknowledge(core, link, done->job, done->attempt);
+    else
+        attempt_over(core, link, job, done->attempt, "ended_early");
 }
 
 /* An agent's code goes into rows, records and logs: nothing but a word. */
@@ -217,33 +242,24 @@ code_plain(const char *code)
 }
 
 static void
-on_fail(struct core *core, struct node *node, const struct wire_job_fail *fail)
+on_fail(struct core *core, uint64_t link, struct node *node,
+        const struct wire_job_fail *fail)
 {
     struct job *job = job_of(core, node, fail->job, fail->attempt);
     const char *code = code_plain(fail->code);
     char quoted[WIRE_TEXT_BYTES + 16];
 
-    if (job == NULL)
+    if (job == NULL) {
+        node_end_acknowledge(core, link, fail->job, fail->attempt);
         return;
+    }
     log_info("job.attempt_failed",
              "job=%s attempt=%" PRIu32 " node=%s code=%s ids=%" PRIu64
              " passes=%" PRIu64 " passes_after_cancel=%" PRIu64 " detail=%s",
              job->id, fail->attempt, node->id, code, fail->ids, fail->passes,
              fail->passes_after_cancel,
              log_quote(fail->text, quoted, sizeof(quoted)));
-    job_leave_node(core, job);
-    if (job->state == JOB_RUNNING)
-        job_lose(core, job, code);
-    job_retire(core, job);
-}
-
-static void
-ack(struct core *core, uint64_t link, const char *job, uint32_t attempt)
-{
-    struct wire_job_ack message = {.attempt = attempt};
-
-    memcpy(message.job, job, sizeof(message.job));
-    send_one(core, link, WIRE_JOB_ACK, &message);
+    attempt_over(core, link, job, fail->attempt, code);
 }
 
 static void
@@ -279,18 +295,18 @@ dispatch_message(struct core *core, uint64_t link, struct node *node,
         on_renew(core, link, node, &message->renew);
         break;
     case WIRE_JOB_DONE:
-        on_done(core, node, &message->job_done);
-        ack(core, link, message->job_done.job, message->job_done.attempt);
+        on_done(core, link, node, &message->job_done);
         break;
     case WIRE_JOB_FAIL:
-        on_fail(core, node, &message->job_fail);
-        ack(core, link, message->job_fail.job, message->job_fail.attempt);
+        on_fail(core, link, node, &message->job_fail);
         break;
     case WIRE_BEAT:
-        send_one(core, link, WIRE_BEAT, &(struct wire_beat){0});
+        node_send(core, link, WIRE_BEAT, &(struct wire_beat){0});
         core->inventory.fleet_stale = true;
         return;
     case WIRE_JOB_HELD:
+        node_held(core, link, node, &message->job_held);
+        break;
     case WIRE_JOB_STARTED:
         return;           /* last_seen is all it changes here */
     case WIRE_JOB_TOKENS: /* went to the record */

@@ -41,7 +41,8 @@ struct core {
     bool want_round;
     struct span fleet_published;
     struct span swept, unanswered_swept;
-    struct http *http; /* NULL before it serves */
+    struct span round_at; /* look at the queue then, 0: no need */
+    struct http *http;    /* NULL before it serves */
     struct span nudged;
 
     pthread_mutex_t records_lock;
@@ -53,28 +54,47 @@ struct core {
 /* core_jobs.c */
 void job_step(struct core *core, struct job *job, enum job_event event);
 void job_submit(struct core *core, struct job *job);
-/* Patience and slots that were never given back. Returns when to look again. */
-struct span jobs_timers(struct core *core, struct span now);
-/* The current attempt of @job ended early, for @reason. */
-void job_lose(struct core *core, struct job *job, const char *reason);
 bool job_cancel(struct core *core, struct job *job, const char *reason);
 
-void job_queue_remove(struct core *core, struct job *job);
 /* A write whose end comes back as an event of the job. */
 struct write *job_write_new(struct core *core, const struct job *job,
                             enum job_event done, enum job_event failed);
+/* Tell who waits for it whether the hold is committed; once. */
+void job_admitted(struct job *job, const struct error *err);
+
+/* job_queue.c */
+void job_queue_append(struct core *core, struct job *job);
+void job_queue_remove(struct core *core, struct job *job);
+/* Patience, and what was never answered. Returns when to look again. */
+struct span jobs_timers(struct core *core, struct span now);
+
+/* job_attempt.c */
+struct job_attempt *job_attempt_current(struct job *job);
 /* Close the record to the current attempt and note what it did. */
 void job_attempt_close(struct job *job, const char *reason);
+/* The current attempt of @job ended early, for @reason. */
+void job_lose(struct core *core, struct job *job, const char *reason);
+/* @node, that was away, holds the current attempt of a waiting job, which was
+ * given @done ids of the answer. */
+void job_claim(struct core *core, struct job *job, struct node *node,
+               uint64_t done);
+/* Actions of the table: send the attempt; ask for its ids again; go on as the
+ * next one; give up an attempt of an earlier reign. */
+void job_dispatch(struct core *core, struct job *job);
+void job_resume(struct core *core, struct job *job);
+void job_retry(struct core *core, struct job *job);
+void job_forsake(struct core *core, struct job *job);
 
 /* job_place.c */
 enum { JOB_WHY_MAX_BYTES = 32 * 1024 };
-struct job_attempt *job_attempt_current(struct job *job);
 /* Try to place a job now. On success its attempt is begun (not written) and
  * @why holds the reasons; else as place_choose. */
 MUST_CHECK enum status job_place(struct core *core, struct job *job,
                                  struct buf *why, struct error *err);
 /* One pass of placement over the queue. */
 void jobs_round(struct core *core);
+/* @job takes room on @node without a choice: it runs there already. */
+void job_join_node(struct core *core, struct job *job, struct node *node);
 /* The node has let go of @job. */
 void job_leave_node(struct core *core, struct job *job);
 /* Free @job when it has ended and no node holds it. */
@@ -96,12 +116,25 @@ void node_message(struct core *core, uint64_t link, const char *id,
 void node_link_down(struct core *core, uint64_t link, const char *id,
                     const char *reason);
 
+/* One frame to a link; from any thread. */
+void node_send(struct core *core, uint64_t link, enum wire_type type,
+               const void *body);
+/* The agent may forget the end of an attempt; from any thread. */
+void node_ack(struct core *core, uint64_t link, const char *job,
+              uint32_t attempt);
 /* The digests the network knows, to one link. */
 void node_send_catalogue(struct core *core, uint64_t link);
 /* Tell a connected node whether it is to drain. */
 void node_send_drain(struct core *core, const struct node *node);
 /* Its row is gone: jobs go on elsewhere, the link is closed. */
 void node_remove(struct core *core, struct node *node);
+
+/* core_held.c */
+void node_held(struct core *core, uint64_t link, struct node *node,
+               const struct wire_job_held *held);
+/* Acknowledge an end: now, or when what hangs on it is written. */
+void node_end_acknowledge(struct core *core, uint64_t link, const char *job,
+                          uint32_t attempt);
 
 /* core_records.c */
 void records_sweep(struct core *core, struct span now);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/mem.h"
 #include "coordinator/job.h"
 
@@ -225,6 +226,20 @@ failed_there(const struct job *job, const char *node)
     return false;
 }
 
+/* A job under which an engine died a moment ago runs alone: the next crash is
+ * its own, and nobody else's answer goes with it. */
+static bool
+is_kept_apart(const struct node *node, const struct job *job)
+{
+    int64_t now_ns = clock_monotonic().ns;
+
+    for (size_t i = 0; i < node->job_count; i++)
+        if (job->suspect_until.ns > now_ns ||
+            node->jobs[i]->suspect_until.ns > now_ns)
+            return true;
+    return false;
+}
+
 void
 node_target(const struct node *node, const struct job *job,
             struct place_target *target)
@@ -240,7 +255,8 @@ node_target(const struct node *node, const struct job *job,
         .excluded = failed_there(job, node->id),
         .capabilities = capabilities_of(&hello->engine),
         .limit_bytes = hello->facts.limit_bytes,
-        .slots = hello->engine.slots,
+        .slots = is_kept_apart(node, job) ? (uint32_t)node->job_count
+                                          : hello->engine.slots,
         .jobs = (uint32_t)node->job_count,
         .queued_ns = queued_work_ns(node),
         .bandwidth_gb_s = hello->facts.bandwidth_gb_s,

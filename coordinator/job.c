@@ -51,8 +51,9 @@ job_state_name(enum job_state state)
 {
     static const char *const names[JOB_STATE_COUNT] = {
         [JOB_ADMITTING] = "admitting", [JOB_QUEUED] = "queued",
-        [JOB_STARTING] = "starting",   [JOB_RUNNING] = "running",
-        [JOB_ENDING] = "ending",       [JOB_ENDED] = "ended",
+        [JOB_ADRIFT] = "adrift",       [JOB_STARTING] = "starting",
+        [JOB_RUNNING] = "running",     [JOB_ENDING] = "ending",
+        [JOB_ENDED] = "ended",
     };
 
     return names[state];
@@ -67,7 +68,8 @@ job_event_name(enum job_event event)
         [JOB_UNWRITTEN] = "unwritten", [JOB_FULL] = "full",
         [JOB_LOST] = "lost",           [JOB_CANCEL] = "cancel",
         [JOB_EXPIRED] = "expired",     [JOB_GIVEN_UP] = "given up",
-        [JOB_WRITTEN] = "written",
+        [JOB_WRITTEN] = "written",     [JOB_CLAIMED] = "claimed",
+        [JOB_POISONED] = "poisoned",
     };
 
     return names[event];

@@ -19,11 +19,16 @@
 #include "model/output.h"
 #include "placement/placement.h"
 
-enum { JOB_ATTEMPTS_MAX = 8, JOB_REASON_BYTES = 32 };
+enum {
+    JOB_FAILURES_MAX = 8,  /* attempts that failed, before it is given up */
+    JOB_ATTEMPTS_MAX = 32, /* of any kind: owners come and go */
+    JOB_REASON_BYTES = 32,
+};
 
 enum job_state {
     JOB_ADMITTING, /* hold and row are being written */
     JOB_QUEUED,    /* waits for a target */
+    JOB_ADRIFT,    /* of an earlier reign: its node may still run it */
     JOB_STARTING,  /* the attempt is being written */
     JOB_RUNNING,   /* dispatched */
     JOB_ENDING,    /* its end is being written */
@@ -39,6 +44,8 @@ enum job_event {
     JOB_UNWRITTEN, /* it could not be */
     JOB_FULL,      /* the record says that the output is complete */
     JOB_LOST,      /* the attempt ended early */
+    JOB_CLAIMED,   /* a node that was away still holds the latest attempt */
+    JOB_POISONED,  /* engines of two nodes crashed under it */
     JOB_CANCEL,    /* the submitter left or asked */
     JOB_EXPIRED,   /* patience is over */
     JOB_GIVEN_UP,  /* no further attempt is worth it */
@@ -51,9 +58,11 @@ struct job_attempt {
     char node[UUID_TEXT_BYTES];
     int64_t account; /* the node's maturing account */
     uint64_t weight;
+    uint64_t done;                     /* ids of the answer it was given */
     uint64_t ids;                      /* delivered by it */
     char end_reason[JOB_REASON_BYTES]; /* "" while it runs */
     double predicted_ttft_ms, predicted_tok_s;
+    bool unreachable; /* lost with its link: the node may come back with it */
     struct span dispatched;
     bool observed;
     double observed_ttft_ms, observed_tok_s; /* rate 0: one id at most */
@@ -84,7 +93,7 @@ struct job {
     struct credits hold;
     struct record *record; /* a reference */
     bool adopted;          /* from the database: its hold and row are there */
-    uint32_t attempts_before; /* of earlier reigns */
+    bool adrift;           /* adopted, and its latest attempt has no end */
     struct instant created;
     /* Told once, on the core thread, whether the hold is committed; NULL: the
      * record tells.  @err is NULL on success. */
@@ -105,8 +114,14 @@ struct job {
     bool failed;
     char failed_nodes[JOB_ATTEMPTS_MAX][UUID_TEXT_BYTES];
     size_t failed_node_count;
-    struct span forgive; /* from then on a node that failed may try again */
-    struct price price;  /* of the settlement */
+    size_t failure_count; /* of these, not asked for by an owner */
+    struct span forgive;  /* from then on a node that failed may try again */
+    char crashed_node[UUID_TEXT_BYTES]; /* the last whose engine died under it,
+                                         * "" when none did */
+    struct span suspect_until;          /* it runs alone until then */
+    uint64_t ack_link; /* waits to be told that the attempt's end is written */
+    uint32_t ack_attempt;
+    struct price price; /* of the settlement */
     bool settled;
     bool abandoned; /* its end could not be written: released instead */
     /* Told when the end is written; asked for by a cancel. */

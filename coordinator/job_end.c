@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -131,6 +132,19 @@ result_seal(struct core *core, const struct job *job, const char *finish,
     buf_clear(&text);
 }
 
+/* Attempts of an earlier reign may count more than this record ever had. */
+static void
+attempts_clamp(struct job *job, uint64_t ids)
+{
+    for (size_t i = 0; i < job->attempt_count; i++) {
+        struct job_attempt *attempt = &job->attempts[i];
+
+        if (attempt->ids > ids)
+            attempt->ids = ids;
+        ids -= attempt->ids;
+    }
+}
+
 void
 job_end(struct core *core, struct job *job, const char *state,
         const char *finish, const char *reason)
@@ -142,12 +156,12 @@ job_end(struct core *core, struct job *job, const char *state,
     job_queue_remove(core, job);
     if (job->attempt_count > 0)
         job_attempt_close(job, reason);
-    record_close(job->record);
+    attempts_clamp(job, record_close(job->record));
+    FAULT_STEP("core.end_begun");
     money_write(core, job, finish, write);
     if (job->outlives && job->content_day[0] != '\0')
         result_seal(core, job, finish, &result);
-    for (size_t i = 0; i < job->attempt_count; i++)
-        store_attempt_end(write, job->id, &job->attempts[i]);
+    store_attempts_end(write, job);
     store_job_end(write, job, state, &result);
     writer_submit(core->app->writer, write);
     job->deadline = span_add(clock_monotonic(), span_s(UNANSWERED_S));

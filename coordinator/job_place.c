@@ -18,13 +18,6 @@ enum {
     WHY_TARGETS_MAX = 16, /* candidates kept in an attempt's row */
 };
 
-struct job_attempt *
-job_attempt_current(struct job *job)
-{
-    assert(job->attempt_count > 0);
-    return &job->attempts[job->attempt_count - 1];
-}
-
 static void
 join_node(struct core *core, struct job *job, struct node *node)
 {
@@ -64,13 +57,12 @@ job_retire(struct core *core, struct job *job)
     job_free(job);
 }
 
-static enum status
-choose(struct core *core, const struct job *job, bool forgive,
-       struct node ***nodes, struct place_candidate **candidates, size_t *count,
-       size_t *chosen, struct error *err)
+static void
+demand_of(const struct job *job, struct place_demand *demand)
 {
     const struct catalogue_entry *entry = &job->model->entry;
-    struct place_demand demand = {
+
+    *demand = (struct place_demand){
         .weight_bytes = entry->weight_bytes,
         .bytes_per_token = entry->bytes_per_token,
         .kv_bytes_per_token = entry->kv_bytes_per_token,
@@ -81,12 +73,21 @@ choose(struct core *core, const struct job *job, bool forgive,
         .output_tokens = job->rules.max_tokens,
         .capabilities = job->capabilities,
     };
+}
+
+static enum status
+choose(struct core *core, const struct job *job, bool forgive,
+       struct node ***nodes, struct place_candidate **candidates, size_t *count,
+       size_t *chosen, struct error *err)
+{
+    struct place_demand demand;
     size_t room = core->inventory.nodes.count + 1, at = 0;
     struct place_target *targets = mem_array(room, sizeof(*targets));
     struct node *node;
     bool awaited = false;
     enum status status;
 
+    demand_of(job, &demand);
     *nodes = mem_array(room, sizeof(struct node *));
     *candidates = mem_array(room, sizeof(**candidates));
     *count = 0;
@@ -148,6 +149,24 @@ why_write(const struct place_candidate *candidates, struct node *const *nodes,
     json_close_list(&json);
 }
 
+void
+job_join_node(struct core *core, struct job *job, struct node *node)
+{
+    struct place_demand demand;
+    struct place_target target;
+    struct place_candidate candidate;
+    struct error ignored = {0};
+    size_t chosen;
+
+    demand_of(job, &demand);
+    node_target(node, job, &target);
+    /* Whatever the answer, the candidate tells what it needs there. */
+    (void)!place_choose(&target, 1, &demand, &candidate, &chosen, &ignored);
+    (void)node_in_use(node, job->model, &job->beside);
+    job->need_bytes = candidate.need_bytes;
+    join_node(core, job, node);
+}
+
 static void
 attempt_begin(struct core *core, struct job *job, struct node *node,
               const struct place_candidate *candidate)
@@ -157,7 +176,8 @@ attempt_begin(struct core *core, struct job *job, struct node *node,
     assert(job->attempt_count < JOB_ATTEMPTS_MAX);
     attempt = &job->attempts[job->attempt_count];
     *attempt = (struct job_attempt){
-        .number = job->attempts_before + (uint32_t)job->attempt_count + 1,
+        .number =
+            job->attempt_count == 0 ? 1 : job_attempt_current(job)->number + 1,
         .account = node->maturing,
         .weight = job->model->entry.bytes_per_token,
         .predicted_ttft_ms = candidate->ttft_ms,

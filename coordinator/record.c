@@ -28,8 +28,8 @@ struct record {
     size_t event_count, event_room;
     uint32_t *ids;
     size_t id_count, id_room;
-    uint32_t attempt;    /* 0: none is listened to */
-    size_t attempt_from; /* ids that were there when it began */
+    uint32_t attempt;      /* 0: none is listened to */
+    uint64_t attempt_from; /* ids of attempts before it */
     bool first_seen;
     struct span first_at, last_at;
     struct record_end end;
@@ -121,12 +121,12 @@ waiters_wake(struct waiter *ready)
 }
 
 void
-record_attempt(struct record *record, uint32_t attempt)
+record_attempt(struct record *record, uint32_t attempt, uint64_t from)
 {
     pthread_mutex_lock(&record->lock);
     assert(attempt > record->attempt);
     record->attempt = attempt;
-    record->attempt_from = record->id_count;
+    record->attempt_from = from;
     record->first_seen = false;
     pthread_mutex_unlock(&record->lock);
 }
@@ -240,7 +240,9 @@ record_state(struct record *record, struct record_state *state)
         .first_seen = record->first_seen,
         .first_at = record->first_at,
         .last_at = record->last_at,
-        .attempt_ids = record->id_count - record->attempt_from,
+        .attempt_ids = record->id_count > record->attempt_from
+                           ? record->id_count - record->attempt_from
+                           : 0,
     };
     pthread_mutex_unlock(&record->lock);
 }

@@ -59,8 +59,9 @@ enum record_push {
     RECORD_BROKEN,  /* a gap or an impossible id: the attempt is at fault */
 };
 
-/* From now on only @attempt is listened to. */
-void record_attempt(struct record *record, uint32_t attempt);
+/* From now on only @attempt is listened to; ids below @from are not its own but
+ * those of attempts before it. */
+void record_attempt(struct record *record, uint32_t attempt, uint64_t from);
 /* @first is the index of ids[0] among all ids of the job; ids already there
  * are skipped when equal.  @now is when they came. */
 enum record_push record_push(struct record *record, uint32_t attempt,

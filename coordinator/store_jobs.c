@@ -7,8 +7,11 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/json.h"
 
 #include "common/banned.h"
+
+enum { ATTEMPTS_MAX_BYTES = 16 * 1024 };
 
 #define JOB_COLUMNS JOB_COLUMNS_WITH("request, result")
 /* A list shows neither, and they are large. */
@@ -91,50 +94,70 @@ store_attempt_add(struct write *write, uint64_t epoch, const struct job *job,
     write_add(write, &attempt_add, params);
 }
 
-static const struct statement attempt_end = {
-    .name = "attempt_end",
-    .sql = "UPDATE berth.attempt SET ended = now(), end_reason = $3, ids = $4, "
-           "observed_ttft_ms = $5, observed_tok_s = $6 "
-           "WHERE job = $1 AND number = $2 AND ended IS NULL",
+static const struct statement attempts_end = {
+    .name = "attempts_end",
+    .sql = "UPDATE berth.attempt a SET ended = coalesce(a.ended, now()), "
+           "end_reason = coalesce(a.end_reason, e.reason), ids = e.ids, "
+           "observed_ttft_ms = coalesce(a.observed_ttft_ms, e.ttft_ms), "
+           "observed_tok_s = coalesce(a.observed_tok_s, e.tok_s) "
+           "FROM jsonb_to_recordset($2::jsonb) AS e(number integer, "
+           "reason text, ids bigint, ttft_ms double precision, "
+           "tok_s double precision) WHERE a.job = $1 AND a.number = e.number",
     .shape = DB_NONE,
-    .param_count = 6,
+    .param_count = 2,
 };
 
-void
-store_attempt_end(struct write *write, const char *job,
-                  const struct job_attempt *attempt)
+static void
+attempt_describe(const struct job_attempt *attempt, struct json_out *json)
 {
-    char number[DB_NUMBER_BYTES], ids[DB_NUMBER_BYTES];
-    char ttft[DB_NUMBER_BYTES], rate[DB_NUMBER_BYTES];
-    struct db_param params[] = {
-        db_param_text(job),
-        db_param_i64(number, attempt->number),
-        db_param_text(attempt->end_reason),
-        db_param_i64(ids, (int64_t)attempt->ids),
-        attempt->observed ? db_param_real(ttft, attempt->observed_ttft_ms)
-                          : db_param_text(NULL),
-        attempt->observed && attempt->observed_tok_s > 0
-            ? db_param_real(rate, attempt->observed_tok_s)
-            : db_param_text(NULL),
-    };
-
-    write_add(write, &attempt_end, params);
+    json_open_object(json);
+    json_member_u64(json, "number", attempt->number);
+    json_member_text(json, "reason", attempt->end_reason);
+    json_member_u64(json, "ids", attempt->ids);
+    if (attempt->observed)
+        json_member_double(json, "ttft_ms", attempt->observed_ttft_ms);
+    if (attempt->observed && attempt->observed_tok_s > 0)
+        json_member_double(json, "tok_s", attempt->observed_tok_s);
+    json_close_object(json);
 }
 
-static const struct statement attempts_lost = {
-    .name = "attempts_lost",
-    .sql = "UPDATE berth.attempt SET ended = now(), "
-           "end_reason = 'coordinator_lost' WHERE job = $1 AND ended IS NULL",
+void
+store_attempts_end(struct write *write, const struct job *job)
+{
+    struct db_param params[2];
+    struct json_out json;
+    struct buf list;
+
+    buf_init(&list, ATTEMPTS_MAX_BYTES);
+    json_out_init(&json, &list);
+    json_open_list(&json);
+    for (size_t i = 0; i < job->attempt_count; i++)
+        if (job->attempts[i].end_reason[0] != '\0')
+            attempt_describe(&job->attempts[i], &json);
+    json_close_list(&json);
+    params[0] = db_param_text(job->id);
+    params[1] = db_param_text(list.data);
+    write_add(write, &attempts_end, params);
+    buf_clear(&list);
+}
+
+static const struct statement attempt_reopen = {
+    .name = "attempt_reopen",
+    .sql = "WITH moved AS (UPDATE berth.job SET state = 'running' "
+           "WHERE id = $1 AND ended IS NULL RETURNING id) "
+           "UPDATE berth.attempt a SET ended = NULL, end_reason = NULL "
+           "FROM moved WHERE a.job = moved.id AND a.number = $2",
     .shape = DB_NONE,
-    .param_count = 1,
+    .param_count = 2,
 };
 
 void
-store_attempts_lost(struct write *write, const char *job)
+store_attempt_reopen(struct write *write, const char *job, uint32_t number)
 {
-    struct db_param params[] = {db_param_text(job)};
+    char text[DB_NUMBER_BYTES];
+    struct db_param params[] = {db_param_text(job), db_param_i64(text, number)};
 
-    write_add(write, &attempts_lost, params);
+    write_add(write, &attempt_reopen, params);
 }
 
 static const struct statement job_requeue = {
@@ -331,23 +354,42 @@ store_jobs_live(struct db *db, struct db_rows **rows, struct error *err)
     return db_run(db, &jobs_live, NULL, rows, err);
 }
 
-static const struct statement attempt_last = {
-    .name = "attempt_last",
-    .sql = "SELECT coalesce(max(number), 0) FROM berth.attempt WHERE job = $1",
-    .shape = DB_ONE,
-    .param_count = 1,
+static const struct statement attempts_adopt = {
+    .name = "attempts_adopt",
+    .sql = "SELECT a.number, a.node, n.maturing, a.ids, a.end_reason "
+           "FROM berth.attempt a JOIN berth.node n ON n.id = a.node "
+           "WHERE a.job = $1 ORDER BY a.number DESC LIMIT $2",
+    .shape = DB_MANY,
+    .param_count = 2,
 };
 
 enum status
-store_attempt_last(struct db *db, const char *job, uint32_t *number,
-                   struct error *err)
+store_attempts_adopt(struct db *db, struct job *job, struct error *err)
 {
-    struct db_param params[] = {db_param_text(job)};
+    char most[DB_NUMBER_BYTES];
+    struct db_param params[] = {db_param_text(job->id),
+                                db_param_i64(most, JOB_ATTEMPTS_MAX / 2)};
     struct db_rows *rows = NULL;
-    enum status status = db_run(db, &attempt_last, params, &rows, err);
+    enum status status = db_run(db, &attempts_adopt, params, &rows, err);
+    size_t count = status == STATUS_OK ? db_row_count(rows) : 0;
 
+    for (size_t i = 0; i < count; i++) {
+        struct job_attempt *attempt = &job->attempts[count - 1 - i];
+        const char *reason = db_text(rows, i, 4);
+
+        attempt->number = (uint32_t)db_i64(rows, i, 0);
+        snprintf(attempt->node, sizeof(attempt->node), "%s",
+                 db_text(rows, i, 1));
+        attempt->account = db_i64(rows, i, 2);
+        attempt->ids = (uint64_t)db_i64(rows, i, 3);
+        attempt->weight = job->model->entry.bytes_per_token;
+        if (reason != NULL)
+            snprintf(attempt->end_reason, sizeof(attempt->end_reason), "%s",
+                     reason);
+        attempt->unreachable = true;
+    }
     if (status == STATUS_OK)
-        *number = (uint32_t)db_i64(rows, 0, 0);
+        job->attempt_count = count;
     db_rows_free(rows);
     return status;
 }

@@ -21,11 +21,11 @@ void store_job_add(struct write *write, const struct job *job);
 void store_attempt_add(struct write *write, uint64_t epoch,
                        const struct job *job, const struct job_attempt *attempt,
                        const char *why);
-/* The attempt's end and, for a job that goes back to the queue, its state. */
-void store_attempt_end(struct write *write, const char *job,
-                       const struct job_attempt *attempt);
-/* Attempts of an earlier reign that never ended. */
-void store_attempts_lost(struct write *write, const char *job);
+/* The attempts of @job that have ended, and the ids that each delivered. */
+void store_attempts_end(struct write *write, const struct job *job);
+/* An attempt whose node came back has not ended after all. */
+void store_attempt_reopen(struct write *write, const char *job,
+                          uint32_t number);
 void store_job_requeue(struct write *write, const char *job);
 /* @state is done, failed, cancelled or quarantined; @result the sealed result,
  * empty when none is kept. */
@@ -89,8 +89,9 @@ MUST_CHECK enum status store_attempts_read(struct db *db, const char *job,
 /* Jobs without an end, as job rows. */
 MUST_CHECK enum status store_jobs_live(struct db *db, struct db_rows **rows,
                                        struct error *err);
-/* The highest attempt number of a job, 0 when none. */
-MUST_CHECK enum status store_attempt_last(struct db *db, const char *job,
-                                          uint32_t *number, struct error *err);
+/* The latest attempts of an adopted job, into it; those without an end have
+ * end_reason "". */
+MUST_CHECK enum status store_attempts_adopt(struct db *db, struct job *job,
+                                            struct error *err);
 
 #endif

@@ -16,9 +16,11 @@
 #include "common/banned.h"
 
 static void
-every_state_can_be_reached_from_the_first(void **state)
+every_state_can_be_reached_from_a_first_one(void **state)
 {
-    bool reached[JOB_STATE_COUNT] = {[JOB_ADMITTING] = true};
+    /* submitted, and adopted from an earlier reign */
+    bool reached[JOB_STATE_COUNT] = {
+        [JOB_ADMITTING] = true, [JOB_ADRIFT] = true};
 
     (void)state;
     for (int pass = 0; pass < JOB_STATE_COUNT; pass++)
@@ -96,7 +98,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_state_can_be_reached_from_the_first),
+        cmocka_unit_test(every_state_can_be_reached_from_a_first_one),
         cmocka_unit_test(every_state_but_the_last_can_reach_the_last),
         cmocka_unit_test(no_state_takes_an_event_in_two_ways),
         cmocka_unit_test(a_live_job_can_be_cancelled_in_every_state),

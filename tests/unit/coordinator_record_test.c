@@ -72,7 +72,7 @@ the_ids_of_an_answer_become_its_text(void **state)
     struct record_state seen;
 
     (void)state;
-    record_attempt(record, 1);
+    record_attempt(record, 1, 0);
     assert_int_equal(record_push(record, 1, 0, sum_answer, SUM_ANSWER_IDS, now),
                      RECORD_FULL);
     assert_text(sum_text);
@@ -95,7 +95,7 @@ events_of_cut(size_t piece, size_t sizes[EVENTS_MAX])
     struct buf text;
     size_t count;
 
-    record_attempt(other, 1);
+    record_attempt(other, 1, 0);
     for (size_t at = 0; at < SUM_ANSWER_IDS; at += piece) {
         size_t size = SUM_ANSWER_IDS - at < piece ? SUM_ANSWER_IDS - at : piece;
 
@@ -126,10 +126,10 @@ static void
 an_older_attempt_is_ignored(void **state)
 {
     (void)state;
-    record_attempt(record, 1);
+    record_attempt(record, 1, 0);
     assert_int_equal(record_push(record, 1, 0, sum_answer, 2, now),
                      RECORD_TAKEN);
-    record_attempt(record, 2);
+    record_attempt(record, 2, 0);
     assert_int_equal(record_push(record, 1, 2, sum_answer + 2, 1, now),
                      RECORD_IGNORED);
     assert_int_equal(record_push(record, 2, 2, sum_answer + 2, 1, now),
@@ -143,7 +143,7 @@ a_repeated_id_is_skipped_and_a_changed_one_breaks(void **state)
     const uint32_t other = 99;
 
     (void)state;
-    record_attempt(record, 1);
+    record_attempt(record, 1, 0);
     assert_int_equal(record_push(record, 1, 0, sum_answer, 3, now),
                      RECORD_TAKEN);
     assert_int_equal(record_push(record, 1, 1, sum_answer + 1, 3, now),
@@ -158,7 +158,7 @@ a_gap_or_an_impossible_id_breaks(void **state)
     const uint32_t impossible = 2048;
 
     (void)state;
-    record_attempt(record, 1);
+    record_attempt(record, 1, 0);
     assert_int_equal(record_push(record, 1, 1, sum_answer, 1, now),
                      RECORD_BROKEN);
     assert_int_equal(record_push(record, 1, 0, &impossible, 1, now),
@@ -172,7 +172,7 @@ nothing_is_taken_after_the_end(void **state)
     struct record_end seen;
 
     (void)state;
-    record_attempt(record, 1);
+    record_attempt(record, 1, 0);
     record_finish(record, &end);
     assert_int_equal(record_push(record, 1, 0, sum_answer, 1, now),
                      RECORD_IGNORED);
@@ -184,7 +184,7 @@ static void
 a_waiter_is_woken_once(void **state)
 {
     (void)state;
-    record_attempt(record, 1);
+    record_attempt(record, 1, 0);
     assert_true(record_wait(record, 0, on_wake, NULL));
     (void)record_push(record, 1, 0, sum_answer, 1, now);
     (void)record_push(record, 1, 1, sum_answer + 1, 1, now);

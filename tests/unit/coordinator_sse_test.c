@@ -35,7 +35,7 @@ start(void **state)
     if (model == NULL)
         return -1;
     record = record_new(model, &rules, SUM_PROMPT_IDS);
-    record_attempt(record, 1);
+    record_attempt(record, 1, 0);
     buf_init(&out, 65536);
     sse = NULL;
     return 0;
