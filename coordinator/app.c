@@ -27,7 +27,7 @@
 #include "common/banned.h"
 
 enum {
-    SILENCE_S = 30, /* three beats of an agent */
+    SILENCE_BEATS = 3,
     STOP_JOBS_MS = 5000,
     STOP_WRITER_MS = 5000,
     DATABASE_RETRY_MS = 500,
@@ -178,7 +178,7 @@ links_start(struct app *app, struct error *err)
         .certificate = app->certificate,
         .key = app->certificate_key,
         .epoch = app->epoch,
-        .silence_s = SILENCE_S,
+        .silence_s = (uint32_t)app->config.beat_s * SILENCE_BEATS,
     };
 
     return links_open(&options, app->core, &app->links, err);

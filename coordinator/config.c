@@ -1,6 +1,8 @@
 /* config.c - the table of the coordinator's configuration keys. */
 #include "coordinator/config.h"
 
+#include <string.h>
+
 #include "common/conf.h"
 
 #include "common/banned.h"
@@ -53,6 +55,20 @@ static const struct conf_key keys[] = {
              .meaning = "longest patience a request may ask"),
     CONF_KEY(struct config, slots_max, CONF_U64, .min = 1, .max = 64,
              .fallback = "16", .meaning = "jobs at once on one node, at most"),
+    CONF_KEY(struct config, beat_s, CONF_U64, .min = 1, .max = 60,
+             .fallback = "10", .unit = "s",
+             .meaning = "agents send so often; three missed close a link"),
+    CONF_KEY(struct config, stall_s, CONF_U64, .min = 1, .max = 3600,
+             .fallback = "60", .unit = "s",
+             .meaning = "an attempt that says nothing for so long is lost"),
+    CONF_KEY(struct config, adrift_s, CONF_U64, .max = 600, .fallback = "10",
+             .unit = "s",
+             .meaning = "how long a job waits for the node that had it before "
+                        "a restart"),
+    CONF_KEY(struct config, poison_s, CONF_U64, .min = 1, .max = 3600,
+             .fallback = "30", .unit = "s",
+             .meaning = "an engine that dies so soon after a job came counts "
+                        "against the job"),
 };
 
 void
@@ -96,6 +112,36 @@ config_read(const char *path, struct config *config, struct error *err)
             required(path, "certificate_key", config->certificate_key, err);
     if (status == STATUS_OK)
         status = required(path, "content_keys", config->content_keys, err);
+    return status;
+}
+
+/* What --dev provides: the file must leave it alone. */
+static enum status
+provided(const char *path, const char *name, const char *value,
+         const char *fallback, struct error *err)
+{
+    if (strcmp(value, fallback) == 0)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "%s: %s comes from --dev: remove the line", path, name);
+}
+
+enum status
+config_read_dev(const char *path, struct config *config, struct error *err)
+{
+    struct config plain;
+    enum status status;
+
+    config_defaults(config);
+    config_defaults(&plain);
+    status = conf_read(path, keys, COUNT_OF(keys), config, err);
+    if (status == STATUS_NOT_FOUND)
+        status = STATUS_INVALID;
+    for (size_t i = 0; i < COUNT_OF(keys) && status == STATUS_OK; i++)
+        if (keys[i].type == CONF_TEXT)
+            status = provided(path, keys[i].name,
+                              (const char *)config + keys[i].offset,
+                              (const char *)&plain + keys[i].offset, err);
     return status;
 }
 

@@ -36,12 +36,19 @@ struct config {
     uint64_t retention_s; /* of stored requests and results */
     uint64_t patience_max_ms;
     uint64_t slots_max; /* jobs at once on one node */
+    uint64_t beat_s;    /* of agents; three missed close a link */
+    uint64_t stall_s;   /* an attempt that says nothing for so long is lost */
+    uint64_t adrift_s;  /* a job waits so long for the node that had it */
+    uint64_t poison_s;  /* an engine that dies so soon counts against a job */
     bool dev;           /* simulated nodes allowed */
 };
 
 void config_defaults(struct config *config);
 MUST_CHECK enum status config_read(const char *path, struct config *config,
                                    struct error *err);
+/* The same for --dev, which provides paths, addresses and the database. */
+MUST_CHECK enum status config_read_dev(const char *path, struct config *config,
+                                       struct error *err);
 void config_print(const struct config *config, struct buf *out);
 
 #endif

@@ -20,7 +20,8 @@
 
 static const char usage[] =
     "usage: berth-coordinator --config FILE\n"
-    "       berth-coordinator --dev DIR [--https-port N] [--link-port N]\n"
+    "       berth-coordinator --dev DIR [--config FILE] [--https-port N]\n"
+    "                         [--link-port N]\n"
     "       berth-coordinator migrate|check-config --config FILE\n"
     "\n"
     "Accepts inference jobs over HTTPS, places each whole on one lent Mac or\n"
@@ -119,11 +120,11 @@ choices_parse(int argc, char **argv, struct choices *choices, struct error *err)
          strcmp(choices->word, "check-config") != 0))
         return error_set(err, STATUS_INVALID, "unknown command %s: see --help",
                          words[count - 1]);
-    if ((choices->config == NULL) == (choices->dev == NULL))
+    if (choices->config == NULL && choices->dev == NULL)
         return error_set(err, STATUS_INVALID,
                          "give either --config FILE or --dev DIR");
-    if (choices->word != NULL && choices->config == NULL)
-        return error_set(err, STATUS_INVALID, "%s needs --config FILE",
+    if (choices->word != NULL && choices->dev != NULL)
+        return error_set(err, STATUS_INVALID, "%s needs --config FILE alone",
                          choices->word);
     return STATUS_OK;
 }
@@ -225,6 +226,16 @@ serve(struct app *app, struct dev *dev, struct error *err)
 }
 
 static enum status
+settings_read(const struct choices *choices, struct config *config,
+              struct error *err)
+{
+    if (choices->config == NULL)
+        return STATUS_OK;
+    return choices->dev != NULL ? config_read_dev(choices->config, config, err)
+                                : config_read(choices->config, config, err);
+}
+
+static enum status
 run(const struct choices *choices, struct error *err)
 {
     static struct app app;
@@ -232,10 +243,7 @@ run(const struct choices *choices, struct error *err)
     enum status status;
 
     config_defaults(&app.config);
-    if (choices->config != NULL)
-        status = config_read(choices->config, &app.config, err);
-    else
-        status = STATUS_OK;
+    status = settings_read(choices, &app.config, err);
     if (status == STATUS_OK)
         status = port_parse("--https-port", choices->https_port,
                             &app.config.https_port, err);
