@@ -40,7 +40,8 @@ abandon(struct app *app, const char *job, const char *code, const char *text)
     ledger_release(write, app->epoch, job);
     store_job_abandon(write, job, code, text);
     writer_submit(app->writer, write);
-    log_info("job.abandoned", "job=%s code=%s", job, code);
+    log_warn("job.abandoned", "job=%s code=%s why=%s", job, code,
+             LOG_QUOTED(text));
 }
 
 /* The stored request of a row as JSON. */
@@ -201,13 +202,19 @@ adopt_jobs(struct app *app, struct db *db, struct error *err)
         status = orphans_release(app, db, rows, err);
     for (size_t i = 0; status == STATUS_OK && i < db_row_count(rows); i++) {
         const char *job = db_text(rows, i, JOB_COL_ID);
+        enum status adopted = STATUS_OK;
         struct error inner = {0};
 
         if (!db_bool(rows, i, JOB_COL_OUTLIVES))
             abandon(app, job, "network_fault",
                     "the coordinator was restarted while the job's connection "
                     "was open: send it again");
-        else if (adopt(app, db, rows, i, &inner) != STATUS_OK)
+        else
+            adopted = adopt(app, db, rows, i, &inner);
+        /* What is not the job's fault is no reason to give it up. */
+        if (adopted == STATUS_RETRY || adopted == STATUS_INTERNAL)
+            status = error_set(err, adopted, "%s", inner.text);
+        else if (adopted != STATUS_OK)
             abandon(app, job, "network_fault", inner.text);
     }
     db_rows_free(rows);

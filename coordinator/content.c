@@ -14,12 +14,21 @@
 
 #include "common/banned.h"
 
-enum { PATH_BYTES = 1200, DAY_TEXT_BYTES = 10 };
+enum { PATH_BYTES = 1200, DAY_TEXT_BYTES = 10, KEYS_KEPT = 4 };
 
+struct day_key {
+    char day[CONTENT_DAY_BYTES]; /* "" when free */
+    uint8_t key[CONTENT_KEY_BYTES];
+};
+
+/* Keys once read are kept: when a job ends, no missing descriptor and no full
+ * disk may keep its result from being sealed. */
 struct content {
-    pthread_mutex_t lock; /* two threads may make the day's key */
+    pthread_mutex_t lock; /* of keys, and two threads may make the day's key */
     char *folder;
     uint64_t retention_s;
+    struct day_key keys[KEYS_KEPT];
+    size_t next; /* to be replaced */
 };
 
 enum status
@@ -43,6 +52,7 @@ content_close(struct content *content)
     if (content == NULL)
         return;
     pthread_mutex_destroy(&content->lock);
+    cert_wipe(content->keys, sizeof(content->keys));
     free(content->folder);
     free(content);
 }
@@ -101,22 +111,69 @@ key_make(const char *path, uint8_t key[static CONTENT_KEY_BYTES],
     return file_write_whole(path, key, CONTENT_KEY_BYTES, 0600, err);
 }
 
+/* The lock is held. */
+static struct day_key *
+key_kept(struct content *content, const char *day)
+{
+    for (size_t i = 0; i < KEYS_KEPT; i++)
+        if (strcmp(content->keys[i].day, day) == 0)
+            return &content->keys[i];
+    return NULL;
+}
+
+static void
+key_keep(struct content *content, const char *day, const uint8_t *key)
+{
+    struct day_key *kept = &content->keys[content->next++ % KEYS_KEPT];
+
+    snprintf(kept->day, sizeof(kept->day), "%s", day);
+    memcpy(kept->key, key, CONTENT_KEY_BYTES);
+}
+
+/* The key of @day, made when missing and @make. */
+static enum status
+key_of(struct content *content, const char *day, bool make,
+       uint8_t key[static CONTENT_KEY_BYTES], struct error *err)
+{
+    struct day_key *kept;
+    char path[PATH_BYTES];
+    enum status status = STATUS_OK;
+    struct error why = {0};
+
+    key_path(content, day, path);
+    pthread_mutex_lock(&content->lock);
+    kept = key_kept(content, day);
+    if (kept != NULL) {
+        memcpy(key, kept->key, CONTENT_KEY_BYTES);
+    } else {
+        status = key_read(path, key, &why);
+        if (status == STATUS_NOT_FOUND && make)
+            status = key_make(path, key, &why);
+        if (status == STATUS_OK)
+            key_keep(content, day, key);
+        else if (status == STATUS_NOT_FOUND)
+            status = error_set(err, status, "%s", why.text);
+        else
+            status =
+                error_set(err, STATUS_RETRY,
+                          "the key of stored content cannot be had (%.200s)"
+                          ": try again",
+                          why.text);
+    }
+    pthread_mutex_unlock(&content->lock);
+    return status;
+}
+
 enum status
 content_seal(struct content *content, const char *day, const char *job,
              const void *bytes, size_t size, struct buf *out, struct error *err)
 {
     uint8_t key[CONTENT_KEY_BYTES];
-    char path[PATH_BYTES];
-    enum status status;
+    enum status status = key_of(content, day, true, key, err);
 
-    key_path(content, day, path);
-    pthread_mutex_lock(&content->lock);
-    status = key_read(path, key, err);
-    if (status == STATUS_NOT_FOUND)
-        status = key_make(path, key, err);
-    pthread_mutex_unlock(&content->lock);
     if (status == STATUS_OK)
         cert_seal(key, job, bytes, size, out);
+    cert_wipe(key, sizeof(key));
     return status;
 }
 
@@ -126,13 +183,22 @@ content_unseal(struct content *content, const char *day, const char *job,
                struct error *err)
 {
     uint8_t key[CONTENT_KEY_BYTES];
-    char path[PATH_BYTES];
-    enum status status;
+    enum status status = key_of(content, day, false, key, err);
 
-    key_path(content, day, path);
-    status = key_read(path, key, err);
-    return status == STATUS_OK ? cert_unseal(key, job, bytes, size, out, err)
-                               : status;
+    if (status == STATUS_OK)
+        status = cert_unseal(key, job, bytes, size, out, err);
+    cert_wipe(key, sizeof(key));
+    return status;
+}
+
+static void
+keys_forget_before(struct content *content, const char *day)
+{
+    pthread_mutex_lock(&content->lock);
+    for (size_t i = 0; i < KEYS_KEPT; i++)
+        if (strcmp(content->keys[i].day, day) < 0)
+            cert_wipe(&content->keys[i], sizeof(content->keys[i]));
+    pthread_mutex_unlock(&content->lock);
 }
 
 void
@@ -141,6 +207,7 @@ content_destroy_before(struct content *content, const char *day)
     DIR *folder = opendir(content->folder);
     struct dirent *entry;
 
+    keys_forget_before(content, day);
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
         const char *name = entry->d_name;
         char path[PATH_BYTES];

@@ -17,7 +17,7 @@
 
 enum {
     FORGIVE_FIRST_MS = 250, /* doubles with each attempt that was lost */
-    FORGIVE_MOST_MS = 30000,
+    FORGIVE_MOST_MS = 8000,
     FRAMES_MAX_BYTES = 64 * 1024 * 1024,
 };
 
