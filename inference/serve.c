@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -59,6 +60,8 @@ struct serve {
     bool closed;
     uint64_t ignored; /* frames of unknown types */
     struct span last_pass;
+    struct span last_beat; /* or when there was no work */
+    uint64_t passes;
 };
 
 static void
@@ -258,6 +261,7 @@ pending_send(struct serve *serve, struct job *job)
 
     if (job->pending_count == 0)
         return;
+    FAULT_STEP("engine.tokens"); /* made, not yet in the socket's buffer */
     text_set(tokens->job, sizeof(tokens->job), job->id);
     tokens->attempt = job->attempt;
     tokens->choice = 0;
@@ -303,6 +307,7 @@ on_finish(void *arg, void *tag, enum output_finish finish,
         .attempt = job->attempt, .ids = counts->ids, .passes = counts->passes};
 
     pending_send(serve, job);
+    FAULT_STEP("engine.done");
     if (finish == OUTPUT_GOING) {
         send_fail(serve, job->id, job->attempt, "not_finite", ENGINE_NOT_FINITE,
                   counts);
@@ -340,9 +345,28 @@ pass(struct serve *serve)
                                          .arg = serve};
     struct span begun = clock_monotonic();
 
+    FAULT_STEP("engine.pass");
+    serve->passes++;
     engine_step(serve->engine, &events);
     serve->last_pass = span_sub(clock_monotonic(), begun);
+    FAULT_STEP("engine.passed");
     pending_send_due(serve);
+}
+
+/* Tell the agent that passes go on: only the thread that makes them says so. */
+static void
+beat_send_due(struct serve *serve)
+{
+    struct wire_engine_beat beat = {.passes = serve->passes};
+    struct span now = clock_monotonic();
+
+    if (!engine_is_busy(serve->engine)) {
+        serve->last_beat = now;
+    } else if (span_sub(now, serve->last_beat).ns >=
+               span_ms(SERVE_BEAT_MS).ns) {
+        serve->last_beat = now;
+        send_frame(serve, WIRE_ENGINE_BEAT, &beat);
+    }
 }
 
 /* --- frames in --- */
@@ -527,6 +551,8 @@ turn(struct serve *serve, struct error *err)
     if (status == STATUS_OK && !serve->closed && can_pass &&
         engine_is_busy(serve->engine))
         pass(serve);
+    if (!has_backlog(serve))
+        beat_send_due(serve);
     if (status == STATUS_OK && !serve->closed)
         status = socket_write(serve, err);
     return status;

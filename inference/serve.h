@@ -1,7 +1,8 @@
 /* serve.h - the engine's end of its socket: frames of common/wire in and out.
  *
  * Down: job.input, job.run, job.cancel.  Up: engine.ready once, then
- * job.started, job.tokens, job.done, job.fail.  The socket is read between
+ * job.started, job.tokens, job.done, job.fail, and engine.beat about once a
+ * second while passes are made.  The socket is read between
  * forward passes, so that a cancel takes effect before the next one.  Writes
  * never block: when an agent reads too slowly, passes pause until it has
  * caught up.  One thread. */
@@ -16,6 +17,7 @@ enum {
     SERVE_BACKLOG_BYTES = 1024 * 1024, /* unsent; passes pause above */
     SERVE_JOBS_MAX = ENGINE_WAITING_MAX,
     SERVE_TOKENS_MS = 20, /* ids of that time share a frame */
+    SERVE_BEAT_MS = 1000,
     SERVE_AGENT_WAIT_S = 30,
 };
 

@@ -10,6 +10,7 @@
 
 #include <event2/event.h>
 
+#include "common/fault.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "node-agent/agent_states.h"
@@ -142,7 +143,7 @@ step(struct agent *agent, enum agent_event event)
     agent->state = found->to;
     switch (found->action) {
     case AGENT_GIVE_BACK:
-        engines_end_jobs(agent->engines, agent->epoch, "owner_returned",
+        engines_end_jobs(agent->engines, "owner_returned",
                          "the owner wants the machine");
         engines_stop(agent->engines, true);
         break;
@@ -241,6 +242,7 @@ on_welcome(void *arg, const struct wire_welcome *welcome)
                        strlen(agent->name), &err) != STATUS_OK)
             log_warn("agent.name", "reason=%s", LOG_QUOTED(err.text));
     }
+    engines_report(agent->engines); /* before anything about jobs */
     /* A drain that still holds is told again after every welcome. */
     agent->coordinator_drains = false;
     follow_wishes(agent);
@@ -267,6 +269,17 @@ refusal(const struct agent *agent)
     return NULL;
 }
 
+/* The answer to a job.run that came before: all that the attempt has made. */
+static void
+ask_again(struct agent *agent, const struct wire_job_run *run)
+{
+    struct wire_job_resume resume = {
+        .attempt = run->attempt, .epoch = run->epoch, .from = run->done_count};
+
+    memcpy(resume.job, run->job, sizeof(resume.job));
+    engines_resume(agent->engines, &resume);
+}
+
 static void
 take_run(struct agent *agent, const struct wire_job_run *run,
          const uint8_t *frame, size_t size)
@@ -280,10 +293,13 @@ take_run(struct agent *agent, const struct wire_job_run *run,
                  agent->epoch);
         engines_refuse(agent->engines, run->job, run->attempt, "stale_epoch",
                        text);
+    } else if (engines_knows(agent->engines, run->job, run->attempt)) {
+        ask_again(agent, run); /* the same attempt twice runs once */
     } else if (code != NULL) {
         engines_refuse(agent->engines, run->job, run->attempt, code,
                        "this node takes no jobs now");
     } else {
+        FAULT_STEP("agent.run");
         log_info("job.run", "job=%s attempt=%" PRIu32 " model=%s", run->job,
                  run->attempt, run->model);
         engines_run(agent->engines, run,
@@ -316,7 +332,7 @@ on_frame(void *arg, const struct wire_message *message, const uint8_t *frame,
         break;
     case WIRE_JOB_CANCEL:
         if (is_current(agent, message->job_cancel.epoch))
-            engines_cancel(agent->engines, &message->job_cancel, frame, size);
+            engines_cancel(agent->engines, &message->job_cancel);
         break;
     case WIRE_DRAIN:
         take_drain(agent, &message->drain);
@@ -328,9 +344,12 @@ on_frame(void *arg, const struct wire_message *message, const uint8_t *frame,
         /* For the owner to see; all good folders are announced anyway. */
         known_models_take(&agent->known, &message->catalogue);
         break;
-    case WIRE_JOB_ACK: /* nothing is kept after an attempt's end */
+    case WIRE_JOB_ACK:
+        engines_ack(agent->engines, &message->job_ack);
         break;
     case WIRE_JOB_RESUME:
+        if (is_current(agent, message->job_resume.epoch))
+            engines_resume(agent->engines, &message->job_resume);
         break;
     case WIRE_HELLO:
     case WIRE_JOB_HELD:
@@ -353,14 +372,12 @@ on_frame(void *arg, const struct wire_message *message, const uint8_t *frame,
     }
 }
 
-/* Nobody is left to read the ids, so nothing goes on for nobody.  An attempt
- * that outlives a lost link needs a journal of what is not acknowledged. */
 static void
 on_down(void *arg)
 {
     struct agent *agent = arg;
 
-    engines_end_jobs(agent->engines, agent->epoch, NULL, NULL);
+    engines_unbind(agent->engines);
 }
 
 static void
@@ -369,12 +386,15 @@ on_refused(void *arg, const struct wire_refuse *refuse)
     struct agent *agent = arg;
     struct error err = {0};
 
+    engines_unbind(agent->engines); /* nothing goes up any more */
     fprintf(stderr, "berth-node: the coordinator refuses this node: %s\n",
             refuse->text);
-    if (strcmp(refuse->code, "revoked") == 0 &&
-        home_write(agent->setup.home, "removed", refuse->text,
-                   strlen(refuse->text), &err) != STATUS_OK)
-        log_warn("agent.removed", "reason=%s", LOG_QUOTED(err.text));
+    if (strcmp(refuse->code, "revoked") == 0) {
+        engines_forget(agent->engines);
+        if (home_write(agent->setup.home, "removed", refuse->text,
+                       strlen(refuse->text), &err) != STATUS_OK)
+            log_warn("agent.removed", "reason=%s", LOG_QUOTED(err.text));
+    }
     agent->was_refused = true;
     agent_stop(agent);
 }
@@ -456,8 +476,9 @@ on_stop_timer(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    if (is_over || (!engines_are_running(agent->engines) &&
-                    link_pending(agent->link) == 0))
+    if (is_over ||
+        (!engines_are_running(agent->engines) &&
+         engines_are_safe(agent->engines) && link_pending(agent->link) == 0))
         event_base_loopexit(agent->setup.base, NULL);
 }
 
@@ -496,6 +517,7 @@ make_parts(struct agent *agent)
 {
     const struct agent_setup *setup = &agent->setup;
     const struct wire_facts *facts = &agent->probe.facts;
+    char journal[HOME_FILE_BYTES];
     const struct link_hooks link_hooks = {.fill_hello = fill_hello,
                                           .fill_beat = fill_beat,
                                           .on_welcome = on_welcome,
@@ -508,8 +530,10 @@ make_parts(struct agent *agent)
         .program = setup->engine,
         .socket_folder = agent->runtime.path,
         .log_folder = agent->log_folder,
+        .journal = home_file(setup->home, "journal", journal),
         .threads = setup->config->threads,
         .slots = setup->config->slots,
+        .silence_s = setup->config->engine_silence_s,
         .limit_bytes = facts->has_limit_bytes ? facts->limit_bytes : 0,
         .hooks = {.on_frame = on_engines_frame,
                   .on_jobs = on_jobs,
@@ -563,8 +587,8 @@ agent_free(struct agent *agent)
         return;
     control_close(agent->control);
     known_models_clear(&agent->known);
+    engines_free(agent->engines); /* what is not acknowledged is written */
     link_free(agent->link);
-    engines_free(agent->engines);
     models_free(agent->models);
     event_free(agent->children);
     event_free(agent->stop_timer);
@@ -595,7 +619,7 @@ agent_stop(struct agent *agent)
         return;
     }
     agent->is_stopping = true;
-    engines_end_jobs(agent->engines, agent->epoch, "agent_stopped",
+    engines_end_jobs(agent->engines, "agent_stopped",
                      "the agent is being stopped");
     engines_stop(agent->engines, false);
     event_add(agent->stop_timer, &poll);

@@ -24,6 +24,10 @@ const struct conf_key agent_config_keys[] = {
     CONF_KEY(struct agent_config, engine, CONF_TEXT, .fallback = "",
              .meaning = "path of the engine program; empty: berth-engine "
                         "beside berth-node"),
+    CONF_KEY(struct agent_config, engine_silence_s, CONF_U64, .fallback = "30",
+             .min = 1, .max = 3600, .unit = "s",
+             .meaning = "an engine with jobs that says nothing for so long is "
+                        "killed and started anew"),
     CONF_KEY(struct agent_config, rescan_s, CONF_U64, .fallback = "30",
              .min = 1, .max = 86400, .unit = "s",
              .meaning = "how often the model folders are looked at again"),

@@ -23,6 +23,7 @@ struct agent_config {
     uint64_t threads;               /* per engine, 0: all cores */
     uint64_t slots;                 /* jobs run at once per engine */
     char engine[CONFIG_PATH_BYTES]; /* "": beside this program */
+    uint64_t engine_silence_s;      /* of an engine with jobs */
     uint64_t rescan_s;
     char link[CONFIG_LINK_BYTES]; /* "host:port", "": as join stored it */
 };

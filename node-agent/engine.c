@@ -17,6 +17,7 @@
 #include <event2/event.h>
 
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "node-agent/backoff.h"
@@ -251,6 +252,7 @@ spawn(struct engine *engine)
     engine->line_ended = false;
     engine->kill_at_once = false;
     engine->awaits_status = false;
+    engine->is_stalled = false;
     engine->starts++;
     engine->start_ends =
         span_add(clock_monotonic(), span_s(ENGINE_START_MAX_S));
@@ -260,6 +262,7 @@ spawn(struct engine *engine)
         engine_step(engine, ENGINE_FAILED);
         return;
     }
+    FAULT_STEP("agent.engine.spawned");
     open_log(engine);
     engine->output = event_new(engine->setup->base, engine->output_fd,
                                EV_READ | EV_PERSIST, on_output, engine);
@@ -273,6 +276,7 @@ on_frame(void *arg, const struct wire_message *message, const uint8_t *frame,
 {
     struct engine *engine = arg;
 
+    engine->heard = clock_monotonic();
     if (message->type == WIRE_ENGINE_READY &&
         engine->state == ENGINE_STARTING) {
         engine->kv_bytes = message->engine_ready.kv_bytes;
@@ -290,6 +294,8 @@ on_frame(void *arg, const struct wire_message *message, const uint8_t *frame,
     }
 }
 
+/* The end of the process tells more than that of its connection, and comes a
+ * moment later. */
 static void
 on_channel_close(void *arg, const char *reason)
 {
@@ -298,12 +304,18 @@ on_channel_close(void *arg, const char *reason)
 
     drain_output(engine);
     snprintf(what, sizeof(what), "engine connection: %s", reason);
-    if (engine->pid > 0 &&
-        (engine->state == ENGINE_STARTING || engine->state == ENGINE_READY)) {
-        set_reason(engine, what);
-        engine->awaits_status = true; /* the exit status tells more */
+    if (engine->state != ENGINE_STARTING && engine->state != ENGINE_READY)
+        return;
+    if (engine->pid == 0) { /* it was reaped before: the reason is known */
+        engine_step(engine, ENGINE_FAILED);
+        return;
     }
-    engine_step(engine, ENGINE_FAILED);
+    set_reason(engine, what);
+    engine->is_closed = true;
+    engine->awaits_status = true;
+    event_del(engine->timer);
+    set_timer(engine, ENGINE_STATUS_MAX_MS);
+    engine_reap(engine);
 }
 
 /* Connecting to a unix socket succeeds or fails at once. */
@@ -351,6 +363,10 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
+    if (engine->is_closed) {
+        engine_step(engine, ENGINE_FAILED);
+        return;
+    }
     switch (engine->state) {
     case ENGINE_STARTING:
         poll_start(engine);
@@ -480,12 +496,20 @@ engine_step(struct engine *engine, enum engine_event event)
         if (edge->from != engine->state || edge->event != event)
             continue;
         event_del(engine->timer);
+        engine->is_closed = false;
         engine->state = edge->to;
         engine->setup->hooks.on_state(engine->setup->hooks.arg, engine);
         if (engine->state == edge->to)
             act(engine, edge->action);
         return;
     }
+}
+
+void
+engine_fail(struct engine *engine, const char *reason)
+{
+    snprintf(engine->reason, sizeof(engine->reason), "%s", reason);
+    engine_step(engine, ENGINE_FAILED);
 }
 
 void
@@ -510,7 +534,7 @@ engine_reap(struct engine *engine)
         set_reason(engine, what);
         /* Its last frames may wait in the socket: then the end of the
          * connection, which comes after them, is the failure. */
-        if (engine->channel == NULL)
+        if (engine->channel == NULL || engine->is_closed)
             engine_step(engine, ENGINE_FAILED);
     } else {
         if (engine->awaits_status)

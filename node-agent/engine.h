@@ -27,6 +27,7 @@ enum {
     ENGINE_END_MAX_MS = 2000,           /* SIGTERM to SIGKILL */
     ENGINE_REST_LEAST_MS = 250,
     ENGINE_REST_MOST_MS = 30000,
+    ENGINE_STATUS_MAX_MS = 500, /* closed connection to exit status */
 };
 
 enum engine_state {
@@ -82,6 +83,7 @@ struct engine {
     uint64_t kv_bytes; /* given, then as engine.ready said */
     uint64_t kv_bytes_per_token;
     struct span last_used;
+    struct span heard; /* its last frame, or when it got work */
     unsigned starts;
     unsigned failures;                /* in a row */
     char reason[ENGINE_REASON_BYTES]; /* of the last failure, "" */
@@ -96,6 +98,8 @@ struct engine {
     struct buf last_line;
     bool line_ended; /* the next byte begins another */
     bool kill_at_once;
+    bool is_stalled;    /* killed for its silence */
+    bool is_closed;     /* the connection; how it ended is waited for */
     bool awaits_status; /* reason is to be replaced by the exit status */
     struct engine *next;
 };
@@ -107,6 +111,8 @@ void engine_free(struct engine *engine);
 
 /* Take one event through the table; an event without an edge is ignored. */
 void engine_step(struct engine *engine, enum engine_event event);
+/* It misbehaves: kill it, for @reason. */
+void engine_fail(struct engine *engine, const char *reason);
 /* End it: SIGTERM first unless @at_once. */
 void engine_stop(struct engine *engine, bool at_once);
 /* A child ended: was it this one? */

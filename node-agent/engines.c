@@ -10,21 +10,12 @@
 #include <event2/event.h>
 
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "node-agent/engines_private.h"
 
 #include "common/banned.h"
-
-struct engines {
-    struct engines_setup setup;
-    struct engine_setup engine_setup;
-    struct engine *first;
-    unsigned count;
-    struct jobs jobs;
-    struct event *advance; /* runs soon: starts what can start */
-    bool stopping;         /* nothing starts any more */
-    size_t model_count;    /* that jobs may come for */
-};
 
 /* --- memory --- */
 
@@ -89,47 +80,71 @@ memory_is_coming(const struct engines *engines)
     return false;
 }
 
-/* --- job.fail --- */
+/* --- the end of an attempt --- */
 
-static void
-send_up(struct engines *engines, enum wire_type type, const void *body)
-{
-    struct error err = {0};
-    struct buf frame;
-
-    buf_init(&frame, WIRE_HEAD_BYTES + WIRE_FRAME_MAX_BYTES);
-    if (wire_encode(type, body, &frame, &err) == STATUS_OK)
-        engines->setup.hooks.on_frame(engines->setup.hooks.arg, frame.data,
-                                      frame.size);
-    else
-        log_error("engines.encode", "type=%s reason=%s", wire_type_name(type),
-                  LOG_QUOTED(err.text));
-    buf_clear(&frame);
-}
-
-static void
-send_fail(struct engines *engines, const char *job, uint32_t attempt,
-          uint64_t ids, const char *code, const char *text)
+static enum status
+encode_fail(const char *job, uint32_t attempt, uint64_t ids, const char *code,
+            const char *text, struct buf *frame)
 {
     struct wire_job_fail fail = {.attempt = attempt, .ids = ids};
+    struct error err = {0};
+    enum status status;
 
     snprintf(fail.job, sizeof(fail.job), "%s", job);
     snprintf(fail.code, sizeof(fail.code), "%s", code);
     snprintf(fail.text, sizeof(fail.text), "%s", text);
     log_info("job.failed", "job=%s attempt=%" PRIu32 " code=%s", job, attempt,
              code);
-    send_up(engines, WIRE_JOB_FAIL, &fail);
+    buf_init(frame, WIRE_HEAD_BYTES + WIRE_FRAME_MAX_BYTES);
+    status = wire_encode(WIRE_JOB_FAIL, &fail, frame, &err);
+    if (status != STATUS_OK)
+        log_error("engines.encode", "type=job.fail reason=%s",
+                  LOG_QUOTED(err.text));
+    return status;
 }
 
-/* Take the job out of the table, with a job.fail when there is a @code. */
 static void
-end_job(struct engines *engines, struct job *job, const char *code,
-        const char *text)
+pass_up(const struct engines *engines, const void *frame, size_t size)
+{
+    engines->setup.hooks.on_frame(engines->setup.hooks.arg, frame, size);
+}
+
+void
+engines_answer_fail(struct engines *engines, const char *job, uint32_t attempt,
+                    uint64_t ids, const char *code, const char *text)
+{
+    struct buf frame;
+
+    if (encode_fail(job, attempt, ids, code, text, &frame) == STATUS_OK)
+        pass_up(engines, frame.data, frame.size);
+    buf_clear(&frame);
+}
+
+/* Hand the attempt over to those that wait for a job.ack, with its ids. */
+static void
+hold(struct engines *engines, struct job *job, const void *frame, size_t size)
+{
+    struct ended *ended = ended_new(job->id, job->attempt);
+
+    ended->done = job->done;
+    ended->ids = job->ids;
+    job->ids = (struct ids){0};
+    buf_append(&ended->frame, frame, size);
+    held_take(&engines->held, ended, job->binding != JOB_UNBOUND);
+}
+
+/* Take the job out of the table; @frame is its end. One whose job.run was not
+ * taken is not kept: whoever sent that asks again. */
+static void
+end_with(struct engines *engines, struct job *job, const void *frame,
+         size_t size)
 {
     struct engine *engine = job->engine;
 
-    if (code != NULL)
-        send_fail(engines, job->id, job->attempt, job->ids, code, text);
+    if (engine == NULL)
+        pass_up(engines, frame, size);
+    else
+        hold(engines, job, frame, size);
     jobs_remove(&engines->jobs, job);
     if (engine == NULL)
         return;
@@ -138,15 +153,31 @@ end_job(struct engines *engines, struct job *job, const char *code,
 }
 
 void
+engines_end(struct engines *engines, struct job *job, const char *code,
+            const char *text)
+{
+    struct buf frame;
+
+    if (encode_fail(job->id, job->attempt, job->ids.count - job->done, code,
+                    text, &frame) == STATUS_OK)
+        end_with(engines, job, frame.data, frame.size);
+    buf_clear(&frame);
+}
+
+void
 engines_refuse(struct engines *engines, const char *id, uint32_t attempt,
                const char *code, const char *text)
 {
     struct job *job = jobs_find(&engines->jobs, id, attempt);
 
+    if (job != NULL && job->engine != NULL)
+        return; /* it runs already, and goes on */
+    if (held_find(&engines->held, id, attempt) != NULL)
+        return; /* it has another end */
     if (job != NULL)
-        end_job(engines, job, code, text);
+        engines_end(engines, job, code, text);
     else
-        send_fail(engines, id, attempt, 0, code, text);
+        engines_answer_fail(engines, id, attempt, 0, code, text);
 }
 
 static void
@@ -158,7 +189,7 @@ fail_jobs_of(struct engines *engines, const struct engine *engine,
     for (struct job *job = engines->jobs.first; job != NULL; job = next) {
         next = job->next;
         if (job->engine == engine)
-            end_job(engines, job, code, text);
+            engines_end(engines, job, code, text);
     }
 }
 
@@ -242,8 +273,17 @@ on_advance(evutil_socket_t fd, short what, void *arg)
 /* --- between engine and coordinator --- */
 
 static void
-send_down(struct job *job)
+send_down(struct engines *engines, struct job *job)
 {
+    bool is_first = true;
+
+    for (const struct job *other = engines->jobs.first; other != NULL;
+         other = other->next)
+        if (other->engine == job->engine && other->sent)
+            is_first = false;
+    if (is_first) /* its silence counts from here */
+        job->engine->heard = clock_monotonic();
+    FAULT_STEP("agent.engine.send");
     channel_send_frames(job->engine->channel, job->frames.data,
                         job->frames.size);
     buf_clear(&job->frames);
@@ -255,7 +295,7 @@ on_ready(struct engines *engines, struct engine *engine)
 {
     for (struct job *job = engines->jobs.first; job != NULL; job = job->next)
         if (job->engine == engine && !job->sent)
-            send_down(job);
+            send_down(engines, job);
     engines->setup.hooks.on_loaded(engines->setup.hooks.arg);
 }
 
@@ -271,7 +311,8 @@ on_state(void *arg, struct engine *engine)
         break;
     case ENGINE_LOST:
         snprintf(text, sizeof(text), "the engine failed: %s", engine->reason);
-        fail_jobs_of(engines, engine, "engine_lost", text);
+        fail_jobs_of(engines, engine,
+                     engine->is_stalled ? "stalled" : "engine_lost", text);
         engines->setup.hooks.on_loaded(engines->setup.hooks.arg);
         break;
     case ENGINE_ENDING:
@@ -299,18 +340,43 @@ job_of(const struct engines *engines, const struct engine *engine,
 }
 
 static void
-pass_up(struct engines *engines, const uint8_t *frame, size_t size)
+on_started(struct engines *engines, const struct job *job, const uint8_t *frame,
+           size_t size)
 {
-    engines->setup.hooks.on_frame(engines->setup.hooks.arg, frame, size);
+    if (job != NULL && job->binding == JOB_BOUND)
+        pass_up(engines, frame, size);
+}
+
+/* Keep the ids; they go up when the coordinator has asked for them. */
+static void
+on_tokens(struct engines *engines, struct engine *engine, struct job *job,
+          const struct wire_job_tokens *tokens, const uint8_t *frame,
+          size_t size)
+{
+    struct error err = {0};
+
+    if (job == NULL)
+        return;
+    if (tokens->choice != 0 || tokens->first != job->ids.count) {
+        engine_fail(engine, "the ids it sent do not follow each other");
+    } else if (jobs_add_ids(&engines->jobs, job, tokens->ids, tokens->id_count,
+                            &err) != STATUS_OK) {
+        engines_break_off(engines, job, "too_large", err.text);
+    } else if (job->binding == JOB_BOUND) {
+        FAULT_STEP("agent.tokens.send");
+        pass_up(engines, frame, size);
+        FAULT_STEP("agent.tokens.sent");
+    }
 }
 
 static void
 on_end(struct engines *engines, struct engine *engine, struct job *job,
        const uint8_t *frame, size_t size)
 {
+    if (job == NULL)
+        return;
     engine_worked(engine);
-    pass_up(engines, frame, size);
-    end_job(engines, job, NULL, NULL);
+    end_with(engines, job, frame, size);
 }
 
 static void
@@ -321,32 +387,26 @@ on_engine_frame(void *arg, struct engine *engine,
     struct engines *engines = arg;
     const struct wire_job_tokens *tokens = &message->job_tokens;
     const struct wire_job_started *started = &message->job_started;
-    struct job *job = NULL;
+    const struct wire_job_done *done = &message->job_done;
+    const struct wire_job_fail *fail = &message->job_fail;
 
-    if (message->type == WIRE_JOB_STARTED) {
-        job = job_of(engines, engine, started->job, started->attempt);
-        if (job != NULL)
-            pass_up(engines, frame, size);
-    } else if (message->type == WIRE_JOB_TOKENS) {
-        job = job_of(engines, engine, tokens->job, tokens->attempt);
-        if (job != NULL) {
-            job->ids += tokens->id_count;
-            pass_up(engines, frame, size);
-        }
-    } else if (message->type == WIRE_JOB_DONE) {
-        job = job_of(engines, engine, message->job_done.job,
-                     message->job_done.attempt);
-        if (job != NULL)
-            on_end(engines, engine, job, frame, size);
-    } else if (message->type == WIRE_JOB_FAIL) {
-        job = job_of(engines, engine, message->job_fail.job,
-                     message->job_fail.attempt);
-        if (job != NULL)
-            on_end(engines, engine, job, frame, size);
-    } else {
+    if (message->type == WIRE_JOB_STARTED)
+        on_started(engines,
+                   job_of(engines, engine, started->job, started->attempt),
+                   frame, size);
+    else if (message->type == WIRE_JOB_TOKENS)
+        on_tokens(engines, engine,
+                  job_of(engines, engine, tokens->job, tokens->attempt), tokens,
+                  frame, size);
+    else if (message->type == WIRE_JOB_DONE)
+        on_end(engines, engine,
+               job_of(engines, engine, done->job, done->attempt), frame, size);
+    else if (message->type == WIRE_JOB_FAIL)
+        on_end(engines, engine,
+               job_of(engines, engine, fail->job, fail->attempt), frame, size);
+    else if (message->type != WIRE_ENGINE_BEAT)
         log_warn("engine.frame", "type=%s reason=\"not an engine's\"",
                  wire_type_name(message->type));
-    }
 }
 
 /* --- public --- */
@@ -355,6 +415,8 @@ struct engines *
 engines_new(const struct engines_setup *setup)
 {
     struct engines *engines = mem_alloc(sizeof(*engines));
+    const struct frame_sink up = {.on_frame = setup->hooks.on_frame,
+                                  .arg = setup->hooks.arg};
 
     engines->setup = *setup;
     engines->engine_setup = (struct engine_setup){
@@ -367,7 +429,9 @@ engines_new(const struct engines_setup *setup)
         .hooks = {
             .on_state = on_state, .on_frame = on_engine_frame, .arg = engines}};
     engines->advance = event_new(setup->base, -1, 0, on_advance, engines);
+    engines->watch = event_new(setup->base, -1, 0, engines_on_watch, engines);
     jobs_init(&engines->jobs);
+    held_init(&engines->held, setup->base, setup->journal, &up);
     return engines;
 }
 
@@ -381,7 +445,9 @@ engines_free(struct engines *engines)
         engine_free(engine);
     }
     jobs_clear(&engines->jobs);
+    held_clear(&engines->held);
     event_free(engines->advance);
+    event_free(engines->watch);
     free(engines);
 }
 
@@ -397,14 +463,23 @@ engines_input(struct engines *engines, const struct wire_job_input *input,
 {
     struct job *job = jobs_find(&engines->jobs, input->job, input->attempt);
     struct error err = {0};
+    enum status status;
 
-    if (job != NULL && job->engine != NULL)
+    if ((job != NULL && job->engine != NULL) ||
+        held_find(&engines->held, input->job, input->attempt) != NULL)
         return; /* job.run has come: its input was complete */
     if (job == NULL && jobs_add(&engines->jobs, input->job, input->attempt,
-                                &job, &err) != STATUS_OK)
+                                &job, &err) != STATUS_OK) {
         engines_refuse(engines, input->job, input->attempt, "busy", err.text);
-    else if (jobs_keep(&engines->jobs, job, frame, size, &err) != STATUS_OK)
-        end_job(engines, job, "too_large", err.text);
+        return;
+    }
+    status = jobs_keep(&engines->jobs, job, frame, size, &err);
+    if (status == STATUS_OK && input->done)
+        status = jobs_add_ids(&engines->jobs, job, input->ids, input->id_count,
+                              &err);
+    job->done = job->ids.count;
+    if (status != STATUS_OK)
+        engines_end(engines, job, "too_large", err.text);
 }
 
 static struct engine *
@@ -440,7 +515,9 @@ assign(struct engines *engines, struct job *job, struct engine *engine)
     char budget[32];
 
     job->engine = engine;
+    job->binding = JOB_BOUND;
     engine->last_used = clock_monotonic();
+    engines_watch_begin(engines);
     engines->setup.hooks.on_jobs(engines->setup.hooks.arg);
     if (budget_is_too_small(engine, job) && was_idle) {
         engine_stop(engine, true);
@@ -450,13 +527,51 @@ assign(struct engines *engines, struct job *job, struct engine *engine)
                  "budget of %s",
                  job->kv_tokens,
                  bytes_text(engine->kv_bytes, budget, sizeof(budget)));
-        end_job(engines, job, "no_memory", text);
+        engines_end(engines, job, "no_memory", text);
         return;
     }
     if (engine->state == ENGINE_READY)
-        send_down(job);
+        send_down(engines, job);
     else
         advance_soon(engines);
+}
+
+/* Is this attempt or a later one known here? */
+static bool
+has_as_late(const struct engines *engines, const char *id, uint32_t attempt)
+{
+    for (const struct job *job = engines->jobs.first; job != NULL;
+         job = job->next)
+        if (job->engine != NULL && job->attempt >= attempt &&
+            strcmp(job->id, id) == 0)
+            return true;
+    for (const struct ended *ended = engines->held.first; ended != NULL;
+         ended = ended->next)
+        if (ended->attempt >= attempt && strcmp(ended->job, id) == 0)
+            return true;
+    return false;
+}
+
+static void
+stop_earlier(struct engines *engines, const char *id, uint32_t attempt)
+{
+    struct job *next;
+
+    for (struct job *job = engines->jobs.first; job != NULL; job = next) {
+        next = job->next;
+        if (job->engine != NULL && job->attempt < attempt &&
+            strcmp(job->id, id) == 0)
+            engines_stop_job(engines, job, "superseded");
+    }
+}
+
+bool
+engines_knows(const struct engines *engines, const char *id, uint32_t attempt)
+{
+    const struct job *job = jobs_find(&engines->jobs, id, attempt);
+
+    return (job != NULL && job->engine != NULL) ||
+           held_find(&engines->held, id, attempt) != NULL;
 }
 
 void
@@ -466,59 +581,67 @@ engines_run(struct engines *engines, const struct wire_job_run *run,
     struct job *job = jobs_find(&engines->jobs, run->job, run->attempt);
     struct error err = {0};
 
-    if (job != NULL && job->engine != NULL)
-        return; /* the same attempt twice runs once */
+    if (has_as_late(engines, run->job, run->attempt)) {
+        engines_refuse(engines, run->job, run->attempt, "stale_attempt",
+                       "a later attempt of this job is known here");
+        return;
+    }
+    stop_earlier(engines, run->job, run->attempt);
     if (job == NULL && jobs_add(&engines->jobs, run->job, run->attempt, &job,
                                 &err) != STATUS_OK) {
         engines_refuse(engines, run->job, run->attempt, "busy", err.text);
         return;
     }
     if (jobs_keep(&engines->jobs, job, frame, size, &err) != STATUS_OK) {
-        end_job(engines, job, "too_large", err.text);
+        engines_end(engines, job, "too_large", err.text);
         return;
     }
     if (model == NULL) {
-        end_job(engines, job, "model_missing",
-                "no model of that digest lies on this node");
+        engines_end(engines, job, "model_missing",
+                    "no model of that digest lies on this node");
         return;
     }
     snprintf(job->model, sizeof(job->model), "%s", run->model);
     job->kv_tokens = run->kv_tokens;
+    job->epoch = run->epoch;
     assign(engines, job, engine_for(engines, model));
 }
 
-void
-engines_cancel(struct engines *engines, const struct wire_job_cancel *cancel,
-               const void *frame, size_t size)
+static void
+cancel_at_engine(const struct job *job, const char *reason)
 {
-    struct job *job = jobs_find(&engines->jobs, cancel->job, cancel->attempt);
+    struct wire_job_cancel cancel = {.attempt = job->attempt,
+                                     .epoch = job->epoch};
 
-    if (job == NULL)
-        return; /* it ended while the cancel was on its way */
-    if (job->sent)
-        channel_send_frames(job->engine->channel, frame, size);
-    else /* no pass was made for it */
-        end_job(engines, job, "cancelled", cancel->reason);
+    if (!job->sent || job->engine->channel == NULL)
+        return;
+    snprintf(cancel.job, sizeof(cancel.job), "%s", job->id);
+    snprintf(cancel.reason, sizeof(cancel.reason), "%s", reason);
+    channel_send(job->engine->channel, WIRE_JOB_CANCEL, &cancel);
 }
 
 void
-engines_end_jobs(struct engines *engines, uint64_t epoch, const char *code,
-                 const char *text)
+engines_stop_job(struct engines *engines, struct job *job, const char *reason)
 {
-    struct wire_job_cancel cancel = {.epoch = epoch};
+    if (job->sent)
+        cancel_at_engine(job, reason);
+    else /* no pass was made for it */
+        engines_end(engines, job, "cancelled", reason);
+}
 
-    snprintf(cancel.reason, sizeof(cancel.reason), "%s",
-             code == NULL ? "link_lost" : code);
-    while (engines->jobs.first != NULL) {
-        struct job *job = engines->jobs.first;
+void
+engines_break_off(struct engines *engines, struct job *job, const char *code,
+                  const char *text)
+{
+    cancel_at_engine(job, code);
+    engines_end(engines, job, code, text);
+}
 
-        if (job->sent && job->engine->channel != NULL) {
-            snprintf(cancel.job, sizeof(cancel.job), "%s", job->id);
-            cancel.attempt = job->attempt;
-            channel_send(job->engine->channel, WIRE_JOB_CANCEL, &cancel);
-        }
-        end_job(engines, job, code, text);
-    }
+void
+engines_end_jobs(struct engines *engines, const char *code, const char *text)
+{
+    while (engines->jobs.first != NULL)
+        engines_break_off(engines, engines->jobs.first, code, text);
     advance_soon(engines);
 }
 

@@ -291,9 +291,9 @@ enum status
 identity_write(const struct home *home, const struct identity *identity,
                struct error *err)
 {
-    static const char *const stale[] = {"node.id",       "epoch",
-                                        "removed",       "paused",
-                                        "node.key.next", "node.crt.next"};
+    static const char *const stale[] = {
+        "node.id", "epoch",        "removed",       "paused",
+        "journal", "journal.next", "node.key.next", "node.crt.next"};
     bool is_v6 = strchr(identity->host, ':') != NULL;
     char link[HOME_HOST_BYTES + 16];
     enum status status;

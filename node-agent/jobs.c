@@ -65,6 +65,7 @@ jobs_remove(struct jobs *jobs, struct job *job)
     *at = job->next;
     jobs->count--;
     buf_clear(&job->frames);
+    ids_clear(&job->ids);
     free(job);
 }
 
@@ -83,6 +84,26 @@ jobs_keep(struct jobs *jobs, struct job *job, const void *frame, size_t size,
                          JOBS_INPUT_MAX_BYTES);
     buf_append(&job->frames, frame, size);
     return buf_status(&job->frames, err);
+}
+
+enum status
+jobs_add_ids(struct jobs *jobs, struct job *job, const uint32_t *ids,
+             size_t count, struct error *err)
+{
+    size_t kept = count;
+
+    for (const struct job *other = jobs->first; other != NULL;
+         other = other->next)
+        kept += other->ids.count;
+    if (count > IDS_MAX - job->ids.count)
+        return error_set(err, STATUS_TOO_LARGE, "an answer passes %d ids",
+                         IDS_MAX);
+    if (kept > JOBS_IDS_MAX_BYTES / sizeof(ids[0]))
+        return error_set(err, STATUS_TOO_LARGE,
+                         "answers on this node pass %d bytes",
+                         JOBS_IDS_MAX_BYTES);
+    ids_append(&job->ids, ids, count);
+    return STATUS_OK;
 }
 
 size_t

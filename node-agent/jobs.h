@@ -13,7 +13,9 @@
 #include "common/buf.h"
 #include "common/cert.h"
 #include "common/error.h"
+#include "common/units.h"
 #include "common/wire.h"
+#include "node-agent/ids.h"
 
 struct engine;
 
@@ -22,6 +24,15 @@ enum {
     /* A million ids of seven digits and their frames. */
     JOB_INPUT_MAX_BYTES = 16 * 1024 * 1024,
     JOBS_INPUT_MAX_BYTES = 128 * 1024 * 1024, /* of all jobs together */
+    /* Ids of answers, of all jobs together; ended ones have HELD_MAX_BYTES. */
+    JOBS_IDS_MAX_BYTES = 48 * 1024 * 1024,
+};
+
+/* What of a job may go up on the link that is up. */
+enum job_binding {
+    JOB_UNBOUND, /* nothing: the coordinator has not asked for it */
+    JOB_MUTE,    /* its end: it was cancelled without having been asked for */
+    JOB_BOUND,   /* everything: job.run or job.resume came on this link */
 };
 
 struct job {
@@ -31,8 +42,12 @@ struct job {
     uint64_t kv_tokens;
     struct engine *engine; /* NULL until job.run has come */
     bool sent;             /* the engine has it */
-    uint64_t ids;          /* passed up so far */
-    struct buf frames;     /* not yet sent to the engine */
+    enum job_binding binding;
+    struct span lost_at; /* while unbound: when the link was lost */
+    uint64_t epoch;      /* of its job.run */
+    struct ids ids;      /* of the whole answer */
+    uint64_t done;       /* so many of them came with its input */
+    struct buf frames;   /* not yet sent to the engine */
     struct job *next;
 };
 
@@ -56,6 +71,10 @@ void jobs_remove(struct jobs *jobs, struct job *job);
 MUST_CHECK enum status jobs_keep(struct jobs *jobs, struct job *job,
                                  const void *frame, size_t size,
                                  struct error *err);
+/* More ids of its answer. STATUS_TOO_LARGE past a limit. */
+MUST_CHECK enum status jobs_add_ids(struct jobs *jobs, struct job *job,
+                                    const uint32_t *ids, size_t count,
+                                    struct error *err);
 /* Jobs of @engine; of any engine for NULL. */
 size_t jobs_count_of(const struct jobs *jobs, const struct engine *engine);
 

@@ -98,7 +98,7 @@ put_jobs(struct json_out *out, const struct jobs *jobs)
         json_member_u64(out, "attempt", job->attempt);
         json_member_text(out, "model", job->model);
         json_member_bool(out, "started", job->sent);
-        json_member_u64(out, "ids", job->ids);
+        json_member_u64(out, "ids", job->ids.count - job->done);
         json_close_object(out);
     }
     json_close_list(out);
@@ -198,10 +198,10 @@ status_write_text(const struct status_view *view, struct buf *out)
     write_models(view, out);
     for (const struct job *job = jobs->first; job != NULL; job = job->next)
         if (job->engine != NULL)
-            buf_printf(out,
-                       "job          %s attempt %" PRIu32 "  %s  %" PRIu64
-                       " ids\n",
-                       job->id, job->attempt, job->model, job->ids);
+            buf_printf(
+                out,
+                "job          %s attempt %" PRIu32 "  %s  %" PRIu64 " ids\n",
+                job->id, job->attempt, job->model, job->ids.count - job->done);
     for (size_t i = 0; i < view->announced->reason_count; i++)
         buf_printf(out, "reason       %s; %s\n",
                    view->announced->reasons[i].text,
