@@ -156,6 +156,7 @@ test.inference.libs   := inference model common
 test.coordinator.libs := $(berth-coordinator.libs)
 test.node.libs        := $(berth-node.libs)
 test.cli.libs         := $(berth.libs)
+test.seam.libs        := inference $(berth-coordinator.libs)
 test_libs = $(or $(test.$(firstword $(subst _, ,$(notdir $(1)))).libs),ledger common)
 define test_program
 $(B)/$(1): $(B)/$(1).o $(B)/libharness.a $(patsubst %,$(B)/lib%.a,$(call test_libs,$(1)) ledger common)

@@ -18,6 +18,7 @@
 #include "common/buf.h"
 #include "common/cert.h"
 #include "common/error.h"
+#include "common/sampling.h"
 
 enum {
     WIRE_VERSION = 1,
@@ -238,10 +239,7 @@ struct wire_job_run {
     uint64_t done_count;   /* likewise */
     uint64_t max_tokens;   /* of all attempts together */
     uint64_t kv_tokens;    /* positions to reserve: prompt + max_tokens */
-    uint64_t seed;
-    double temperature; /* 0: greedy */
-    double top_p;       /* 1: off */
-    uint32_t top_k;     /* 0: off */
+    struct sampling sampling;
     char stop[WIRE_STOPS_MAX][WIRE_STOP_BYTES];
     size_t stop_count;
 };

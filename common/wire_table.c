@@ -167,12 +167,7 @@ static const struct field job_run_fields[] = {
     FIELD(struct wire_job_run, done_count, FIELD_U64, .required = true),
     FIELD(struct wire_job_run, max_tokens, FIELD_U64, .required = true),
     FIELD(struct wire_job_run, kv_tokens, FIELD_U64, .required = true),
-    FIELD(struct wire_job_run, seed, FIELD_U64, .required = true),
-    FIELD(struct wire_job_run, temperature, FIELD_DOUBLE, .required = true,
-          .fmin = 0, .fmax = 2),
-    FIELD(struct wire_job_run, top_p, FIELD_DOUBLE, .required = true, .fmin = 0,
-          .fmax = 1),
-    FIELD(struct wire_job_run, top_k, FIELD_U32, .required = true),
+    SAMPLING_FIELDS(offsetof(struct wire_job_run, sampling)),
     FIELD_LIST(struct wire_job_run, stop, stop_count, FIELD_TEXT,
                .required = true),
 };

@@ -77,7 +77,7 @@ row_apply(const struct db_rows *rows, size_t row, const struct json *request,
     job->outlives = true;
     job->adopted = true;
     if (json_is_null(json_get(request, "seed")))
-        job->seed = job_drawn_seed(job->id);
+        job->sampling.seed = job_drawn_seed(job->id);
 }
 
 static enum status

@@ -12,6 +12,7 @@
 #include "common/buf.h"
 #include "common/cert.h"
 #include "common/error.h"
+#include "common/sampling.h"
 #include "common/units.h"
 #include "coordinator/record.h"
 #include "coordinator/snapshot.h"
@@ -80,9 +81,7 @@ struct job {
     uint32_t *prompt;    /* heap */
     size_t prompt_count;
     struct output_rules rules;
-    double temperature, top_p;
-    uint32_t top_k;
-    uint64_t seed;
+    struct sampling sampling;
     uint32_t capabilities; /* needed */
     char pool[POOL_BYTES];
     struct span patience;

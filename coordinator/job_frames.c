@@ -53,10 +53,7 @@ run_add(struct buf *frames, const struct job *job, uint32_t attempt,
     run->done_count = done_count;
     run->max_tokens = job->rules.max_tokens;
     run->kv_tokens = job->prompt_count + job->rules.max_tokens;
-    run->seed = job->seed;
-    run->temperature = job->temperature;
-    run->top_p = job->top_p;
-    run->top_k = job->top_k;
+    run->sampling = job->sampling;
     run->stop_count = job->rules.stop_count;
     memcpy(run->stop, job->rules.stop, sizeof(run->stop));
     frame_add(frames, WIRE_JOB_RUN, run);

@@ -210,12 +210,12 @@ seed_read(const struct json *body, struct job *job, struct error *err)
     int64_t seed;
 
     if (json_is_null(value)) {
-        job->seed = job_drawn_seed(job->id);
+        job->sampling.seed = job_drawn_seed(job->id);
         return STATUS_OK;
     }
     if (json_as_i64(value, &seed) != STATUS_OK)
         return prepare_refuse(err, "seed", "seed must be an integer");
-    job->seed = (uint64_t)seed & (uint64_t)INT64_MAX;
+    job->sampling.seed = (uint64_t)seed & (uint64_t)INT64_MAX;
     return STATUS_OK;
 }
 
@@ -231,7 +231,7 @@ top_k_read(const struct json *body, struct job *job, struct error *err)
         top_k > UINT32_MAX)
         return prepare_refuse(err, "top_k",
                               "top_k must be an integer from 0 (off)");
-    job->top_k = (uint32_t)top_k;
+    job->sampling.top_k = (uint32_t)top_k;
     return STATUS_OK;
 }
 
@@ -240,12 +240,13 @@ prepare_sampling(const struct json *body, struct job *job, struct error *err)
 {
     enum status status;
 
-    job->temperature = 1;
-    job->top_p = 1;
-    status = number_read(body, "temperature", 0, 2, &job->temperature, err);
+    job->sampling.temperature = 1;
+    job->sampling.top_p = 1;
+    status =
+        number_read(body, "temperature", 0, 2, &job->sampling.temperature, err);
     if (status == STATUS_OK)
-        status = number_read(body, "top_p", 0, 1, &job->top_p, err);
-    if (status == STATUS_OK && job->top_p == 0)
+        status = number_read(body, "top_p", 0, 1, &job->sampling.top_p, err);
+    if (status == STATUS_OK && job->sampling.top_p == 0)
         status = prepare_refuse(err, "top_p",
                                 "top_p must be above 0 and at most 1: for the "
                                 "likeliest token alone set temperature to 0");

@@ -18,12 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct sampling {
-    double temperature; /* 0: greedy */
-    double top_p;       /* in (0, 1]; 1: off */
-    uint32_t top_k;     /* 0: off */
-    uint64_t seed;
-};
+#include "common/sampling.h"
 
 /* Room for sampler_pick: one for each id of the vocabulary. */
 struct sampler_entry {

@@ -204,10 +204,7 @@ on_run(struct serve *serve, const struct wire_job_run *run)
     struct engine_request request = {
         .max_tokens = run->max_tokens,
         .kv_tokens = run->kv_tokens,
-        .sampling = {.temperature = run->temperature,
-                     .top_p = run->top_p,
-                     .top_k = run->top_k,
-                     .seed = run->seed},
+        .sampling = run->sampling,
         .stop = run->stop,
         .stop_count = run->stop_count,
     };

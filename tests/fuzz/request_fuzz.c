@@ -53,10 +53,7 @@ check_frame(const struct job *job)
     run->prompt_count = job->prompt_count;
     run->max_tokens = job->rules.max_tokens;
     run->kv_tokens = job->prompt_count + job->rules.max_tokens;
-    run->seed = job->seed;
-    run->temperature = job->temperature;
-    run->top_p = job->top_p;
-    run->top_k = job->top_k;
+    run->sampling = job->sampling;
     run->stop_count = job->rules.stop_count;
     memcpy(run->stop, job->rules.stop, sizeof(run->stop));
     buf_init(&frame, WIRE_HEAD_BYTES + WIRE_FRAME_MAX_BYTES);
@@ -75,9 +72,9 @@ check_job(const struct job *job)
            job->rules.max_tokens <= context - job->prompt_count);
     for (size_t i = 0; i < job->prompt_count; i++)
         assert(job->prompt[i] < job->model->entry.vocab);
-    assert(job->temperature >= 0 && job->temperature <= 2);
-    assert(job->top_p > 0 && job->top_p <= 1);
-    assert(job->hold.micro > 0 && job->seed <= INT64_MAX);
+    assert(job->sampling.temperature >= 0 && job->sampling.temperature <= 2);
+    assert(job->sampling.top_p > 0 && job->sampling.top_p <= 1);
+    assert(job->hold.micro > 0 && job->sampling.seed <= INT64_MAX);
     assert(job->patience.ns >= 0 && span_as_ms(job->patience) <= 600000);
     assert(memchr(job->pool, '\0', sizeof(job->pool)) != NULL);
     assert(job->rules.stop_count <= OUTPUT_STOPS_MAX);

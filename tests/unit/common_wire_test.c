@@ -155,10 +155,10 @@ fill_run(struct prng *prng, struct wire_job_run *run)
     run->done_count = number(prng);
     run->max_tokens = number(prng);
     run->kv_tokens = number(prng);
-    run->seed = number(prng);
-    run->temperature = prng_unit(prng) * 2;
-    run->top_p = prng_unit(prng);
-    run->top_k = small(prng);
+    run->sampling.seed = number(prng);
+    run->sampling.temperature = prng_unit(prng) * 2;
+    run->sampling.top_p = prng_unit(prng);
+    run->sampling.top_k = small(prng);
     run->stop_count = prng_below(prng, WIRE_STOPS_MAX + 1);
     for (size_t i = 0; i < run->stop_count; i++)
         TEXT(run->stop[i]);
@@ -432,14 +432,14 @@ sampling_options_are_bounded(void **state)
     prng_seed(&prng, 3);
     buf_init(&out, WIRE_FRAME_MAX_BYTES + 4);
     fill_run(&prng, &message->job_run);
-    message->job_run.temperature = 2.5;
+    message->job_run.sampling.temperature = 2.5;
     assert_int_equal(wire_encode(WIRE_JOB_RUN, &message->job_run, &out, &err),
                      STATUS_OK);
     assert_int_equal(wire_decode(out.data + 4, out.size - 4, message, &err),
                      STATUS_INVALID);
     assert_string_equal(err.text, "/temperature: must be a number from 0 to 2");
     /* JSON integers end at 2^63 - 1: the sender is told, not the peer. */
-    message->job_run.seed = UINT64_MAX;
+    message->job_run.sampling.seed = UINT64_MAX;
     buf_reset(&out);
     assert_int_equal(wire_encode(WIRE_JOB_RUN, &message->job_run, &out, &err),
                      STATUS_INVALID);

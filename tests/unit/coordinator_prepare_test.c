@@ -110,7 +110,7 @@ a_chat_becomes_the_ids_of_the_reference(void **state)
     assert_memory_equal(job->prompt, sum_prompt, sizeof(sum_prompt));
     assert_int_equal(job->rules.max_tokens, TINY_CONTEXT - SUM_PROMPT_IDS);
     assert_int_equal(job->rules.end_ids[0], 2047);
-    assert_true(job->temperature == 0);
+    assert_true(job->sampling.temperature == 0);
     assert_string_equal(job->pool, "public");
     assert_int_equal(span_as_ms(job->patience), 60000);
     drop();
@@ -173,9 +173,10 @@ sampling_is_taken_as_asked(void **state)
                    "\"stop\":[\"a\",\"b\"],\"max_completion_tokens\":5"));
 
     (void)state;
-    assert_true(job->temperature == 0.5 && job->top_p == 0.25);
-    assert_int_equal(job->top_k, 7);
-    assert_true(job->seed == INT64_MAX);
+    assert_true(job->sampling.temperature == 0.5 &&
+                job->sampling.top_p == 0.25);
+    assert_int_equal(job->sampling.top_k, 7);
+    assert_true(job->sampling.seed == INT64_MAX);
     assert_int_equal(job->rules.stop_count, 2);
     assert_string_equal(job->rules.stop[1], "b");
     assert_int_equal(job->rules.max_tokens, 5);
@@ -189,8 +190,8 @@ a_drawn_seed_has_63_bits_and_is_the_jobs(void **state)
     for (int i = 0; i < 100; i++) {
         const struct job *job = made(true, WITH("\"seed\":null"));
 
-        assert_true(job->seed <= INT64_MAX);
-        assert_true(job->seed == job_drawn_seed(job->id));
+        assert_true(job->sampling.seed <= INT64_MAX);
+        assert_true(job->sampling.seed == job_drawn_seed(job->id));
         drop();
     }
 }

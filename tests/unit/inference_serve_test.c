@@ -139,7 +139,7 @@ run_of(const char *job, uint64_t prompt_count, uint64_t max_tokens)
                                .prompt_count = prompt_count,
                                .max_tokens = max_tokens,
                                .kv_tokens = prompt_count + max_tokens,
-                               .top_p = 1};
+                               .sampling = {.top_p = 1}};
 
     snprintf(run.job, sizeof(run.job), "%s", job);
     memset(run.digest, '0', sizeof(run.digest) - 1);
@@ -153,8 +153,8 @@ long_run_of(const char *job, uint64_t max_tokens)
 {
     struct wire_job_run run = run_of(job, COUNT_OF(counting), max_tokens);
 
-    run.temperature = 2;
-    run.seed = 7;
+    run.sampling.temperature = 2;
+    run.sampling.seed = 7;
     return run;
 }
 

@@ -114,14 +114,15 @@ fake_run(const struct fake *fake, const struct wire_job_run *run)
     memcpy(done.job, run->job, sizeof(done.job));
     fake_send(fake, WIRE_JOB_STARTED, &started);
     tokens->attempt = run->attempt;
-    tokens->id_count = run->seed == SEED_ANSWER ? (size_t)run->max_tokens : 1;
+    tokens->id_count =
+        run->sampling.seed == SEED_ANSWER ? (size_t)run->max_tokens : 1;
     for (size_t i = 0; i < tokens->id_count; i++)
         tokens->ids[i] = (uint32_t)(fake->inputs * 100 + i);
     fake_send(fake, WIRE_JOB_TOKENS, tokens);
     done.ids = tokens->id_count;
-    if (run->seed == SEED_ANSWER)
+    if (run->sampling.seed == SEED_ANSWER)
         fake_send(fake, WIRE_JOB_DONE, &done);
-    if (run->seed == SEED_CRASH) {
+    if (run->sampling.seed == SEED_CRASH) {
         fprintf(stderr, "the roof is on fire\n");
         _exit(3);
     }
@@ -419,8 +420,8 @@ send_run(const char *job, uint32_t attempt, uint64_t epoch, uint64_t seed)
     run->prompt_count = 2;
     run->max_tokens = 3;
     run->kv_tokens = 5;
-    run->seed = seed;
-    run->top_p = 1;
+    run->sampling.seed = seed;
+    run->sampling.top_p = 1;
     channel_send(world->channel, WIRE_JOB_RUN, run);
     free(input);
     free(run);
