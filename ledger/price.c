@@ -161,3 +161,20 @@ price_compute(const struct price_revision *revision,
         price->class_per_mille = class_per_mille;
     return status;
 }
+
+struct credits
+price_reprefill(const struct price_revision *revision,
+                const struct price_model *model, uint64_t class_per_mille,
+                uint64_t ids)
+{
+    u128 flop;
+
+    assert(ids <= 2 * TOKENS_MAX);
+    assert(model->flop_per_token <= FACTOR_MAX);
+    assert(model->attention_flop <= FACTOR_MAX);
+    flop = prefill_flop(model, ids, 0);
+    if (flop > WORK_MAX)
+        flop = WORK_MAX;
+    return (struct credits){
+        (int64_t)(flop * revision->ucr_per_tflop * class_per_mille / UNIT)};
+}

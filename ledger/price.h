@@ -60,4 +60,11 @@ MUST_CHECK enum status price_compute(const struct price_revision *revision,
                                      uint64_t n_out, uint64_t context,
                                      struct price *price, struct error *err);
 
+/* The prefill term alone for @ids prompt ids, none of them cached, rounded
+ * down and without a minimum; FLOP above the bound count as the bound.  @ids
+ * at most 2^32. @revision within its bounds (price_compute checks). */
+struct credits price_reprefill(const struct price_revision *revision,
+                               const struct price_model *model,
+                               uint64_t class_per_mille, uint64_t ids);
+
 #endif
