@@ -51,6 +51,17 @@ struct price {
     uint64_t class_per_mille;
 };
 
+/* What a job makes a target do. */
+struct price_work {
+    uint64_t bytes; /* D */
+    uint64_t flop;  /* F */
+};
+/* STATUS_TOO_LARGE beyond a bound, STATUS_INVALID when n_cached > n_in. */
+MUST_CHECK enum status price_work(const struct price_model *model,
+                                  uint64_t n_in, uint64_t n_cached,
+                                  uint64_t n_out, struct price_work *work,
+                                  struct error *err);
+
 /* @context: positions the job reserves (decides the footprint class).
  * STATUS_TOO_LARGE when a bound (F, D <= 2*10^18) or CREDITS_MAX is passed;
  * STATUS_INVALID when n_cached > n_in. */
