@@ -85,6 +85,7 @@ earnings_write(struct json_out *out, const char *grouping,
     if (row->name[0] != '\0')
         json_member_text(out, "name", row->name);
     json_member_i64(out, "credits_ucr", row->credits.micro);
+    json_member_i64(out, "reprefill_ucr", row->reprefill.micro);
     json_member_u64(out, "jobs", row->jobs);
     json_member_u64(out, "prompt_tokens", row->prompt_tokens);
     json_member_u64(out, "completion_tokens", row->completion_tokens);

@@ -6,8 +6,10 @@
 
 #include "coordinator/answer.h"
 #include "coordinator/content.h"
+#include "coordinator/end_reason.h"
 #include "coordinator/reply.h"
 #include "coordinator/store_jobs.h"
+#include "ledger/price.h"
 
 #include "common/banned.h"
 
@@ -25,6 +27,26 @@ enum {
     ATTEMPT_IDS,
     ATTEMPT_OBSERVED_TTFT,
     ATTEMPT_OBSERVED_RATE,
+    ATTEMPT_RAN_MS,
+    ATTEMPT_DONE,
+    ATTEMPT_PREFILL,
+    ATTEMPT_DECODE,
+    ATTEMPT_REPREFILL,
+};
+
+/* Columns of store_working_read. */
+enum {
+    WORKING_CACHED,
+    WORKING_CLASS,
+    WORKING_UCR_PER_TFLOP,
+    WORKING_UCR_PER_GB,
+    WORKING_MINIMUM,
+    WORKING_FEE_PER_MILLE,
+    WORKING_REPREFILL,
+    WORKING_BYTES_PER_TOKEN,
+    WORKING_KV_BYTES_PER_TOKEN,
+    WORKING_FLOP_PER_TOKEN,
+    WORKING_ATTENTION_FLOP,
 };
 
 /* --- members --- */
@@ -76,19 +98,19 @@ target_put(const struct job_viewer *viewer, const struct db_rows *rows,
     const struct fleet_view *fleet;
     const struct node_view *node;
 
+    fleet = fleet_take(viewer->app->snapshots);
+    node = fleet_node(fleet, id);
     json_open_object(out);
     json_member_text(out, "kind", "node");
     if (open) {
         json_member_text(out, "id", id);
+        json_member_text(out, "name", node != NULL ? node->name : NULL);
         json_key(out, "members");
         json_open_list(out);
         json_put_text(out, id);
         json_close_list(out);
-        json_close_object(out);
-        return;
     }
-    fleet = fleet_take(viewer->app->snapshots);
-    node = fleet_node(fleet, id);
+    json_member_null(out, "seat"); /* until bandwidths are verified */
     json_member_text(out, "chip",
                      node != NULL && node->known ? node->facts.chip : NULL);
     if (node != NULL && node->known && node->facts.has_memory_bytes)
@@ -166,8 +188,15 @@ attempt_put(const struct job_viewer *viewer, const struct db_rows *rows,
     target_put(viewer, rows, row, open, out);
     text_put(out, "started", rows, row, ATTEMPT_STARTED);
     text_put(out, "ended", rows, row, ATTEMPT_ENDED);
+    real_put(out, "ran_ms", rows, row, ATTEMPT_RAN_MS);
     text_put(out, "end_reason", rows, row, ATTEMPT_END_REASON);
+    json_member_text(out, "end_text",
+                     end_reason_text(db_text(rows, row, ATTEMPT_END_REASON)));
+    number_put(out, "done", rows, row, ATTEMPT_DONE);
     number_put(out, "ids", rows, row, ATTEMPT_IDS);
+    number_put(out, "prefill_ucr", rows, row, ATTEMPT_PREFILL);
+    number_put(out, "decode_ucr", rows, row, ATTEMPT_DECODE);
+    number_put(out, "reprefill_ucr", rows, row, ATTEMPT_REPREFILL);
     json_key(out, "predicted");
     json_open_object(out);
     real_put(out, "ttft_ms", rows, row, ATTEMPT_PREDICTED_TTFT);
@@ -290,22 +319,87 @@ result_put(const struct job_viewer *viewer, const struct db_rows *rows,
     buf_clear(&body);
 }
 
+/* --- price --- */
+
+/* Bytes moved and FLOP, when the model's numbers are still known. */
 static void
-price_put(const struct db_rows *rows, size_t row, struct json_out *out)
+work_put(const struct db_rows *job, size_t row, const struct db_rows *working,
+         struct json_out *out)
 {
+    struct price_work work;
+    struct price_model model = {
+        .bytes_per_token =
+            (uint64_t)db_i64(working, 0, WORKING_BYTES_PER_TOKEN),
+        .kv_bytes_per_token =
+            (uint64_t)db_i64(working, 0, WORKING_KV_BYTES_PER_TOKEN),
+        .flop_per_token = (uint64_t)db_i64(working, 0, WORKING_FLOP_PER_TOKEN),
+        .attention_flop = (uint64_t)db_i64(working, 0, WORKING_ATTENTION_FLOP),
+    };
+
+    if (db_is_null(working, 0, WORKING_BYTES_PER_TOKEN) ||
+        price_work(&model, (uint64_t)db_i64(job, row, JOB_COL_PROMPT_TOKENS),
+                   (uint64_t)db_i64(working, 0, WORKING_CACHED),
+                   (uint64_t)db_i64(job, row, JOB_COL_COMPLETION_TOKENS), &work,
+                   NULL) != STATUS_OK) {
+        json_member_null(out, "flop");
+        json_member_null(out, "bytes_moved");
+    } else {
+        json_member_u64(out, "flop", work.flop);
+        json_member_u64(out, "bytes_moved", work.bytes);
+    }
+}
+
+static void
+working_put(const struct db_rows *job, size_t row,
+            const struct db_rows *working, struct json_out *out)
+{
+    static const struct {
+        const char *name;
+        int column;
+    } members[] = {
+        {"reprefill_ucr", WORKING_REPREFILL},
+        {"cached_tokens", WORKING_CACHED},
+        {"ucr_per_tflop", WORKING_UCR_PER_TFLOP},
+        {"ucr_per_gb", WORKING_UCR_PER_GB},
+        {"class_per_mille", WORKING_CLASS},
+        {"minimum_ucr", WORKING_MINIMUM},
+        {"fee_per_mille", WORKING_FEE_PER_MILLE},
+    };
+
+    if (db_row_count(working) == 0)
+        return;
+    for (size_t i = 0; i < COUNT_OF(members); i++)
+        number_put(out, members[i].name, working, 0, members[i].column);
+    work_put(job, row, working, out);
+}
+
+static enum status
+price_put(const struct job_viewer *viewer, const struct db_rows *rows,
+          size_t row, struct json_out *out, struct error *err)
+{
+    struct db_rows *working = NULL;
+    enum status status;
+
     number_put(out, "price_ucr", rows, row, JOB_COL_PRICE_UCR);
     number_put(out, "hold_ucr", rows, row, JOB_COL_HOLD_UCR);
     json_key(out, "price");
     if (db_is_null(rows, row, JOB_COL_PRICE_UCR)) {
         json_put_null(out);
-        return;
+        return STATUS_OK;
     }
+    status = store_working_read(viewer->db, db_text(rows, row, JOB_COL_ID),
+                                &working, err);
+    if (status != STATUS_OK)
+        return status;
     json_open_object(out);
     number_put(out, "prefill_ucr", rows, row, JOB_COL_PREFILL_UCR);
     number_put(out, "decode_ucr", rows, row, JOB_COL_DECODE_UCR);
     number_put(out, "fee_ucr", rows, row, JOB_COL_FEE_UCR);
     number_put(out, "revision", rows, row, JOB_COL_PRICE_REVISION);
+    working_put(rows, row, working, out);
     json_close_object(out);
+    db_rows_free(working);
+    return STATUS_OK;
 }
 
 enum status
@@ -328,8 +422,9 @@ job_view_put(const struct job_viewer *viewer, const struct db_rows *rows,
     number_put(out, "account", rows, row, JOB_COL_ACCOUNT);
     json_key(out, "usage");
     answer_usage_put(out, end.prompt_tokens, end.completion_tokens);
-    price_put(rows, row, out);
-    status = attempts_put(viewer, db_text(rows, row, JOB_COL_ID), out, err);
+    status = price_put(viewer, rows, row, out, err);
+    if (status == STATUS_OK)
+        status = attempts_put(viewer, db_text(rows, row, JOB_COL_ID), out, err);
     if (status != STATUS_OK)
         return status;
     result_put(viewer, rows, row, &end, out);

@@ -325,8 +325,15 @@ static const struct statement attempts_read = {
            "'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), "
            "to_char(a.ended at time zone 'utc', "
            "'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), "
-           "a.end_reason, a.ids, a.observed_ttft_ms, a.observed_tok_s "
+           "a.end_reason, a.ids, a.observed_ttft_ms, a.observed_tok_s, "
+           "extract(epoch FROM a.ended - a.started)::double precision * 1000, "
+           "r.done, r.prefill_ucr, r.decode_ucr, r.reprefill_ucr "
            "FROM berth.attempt a JOIN berth.node n ON n.id = a.node "
+           "LEFT JOIN ledger.settlement s ON s.job = a.job "
+           "LEFT JOIN LATERAL jsonb_to_recordset("
+           "convert_from(s.record, 'UTF8')::jsonb -> 'attempts') "
+           "AS r(number integer, done bigint, prefill_ucr bigint, "
+           "decode_ucr bigint, reprefill_ucr bigint) ON r.number = a.number "
            "WHERE a.job = $1 ORDER BY a.number",
     .shape = DB_MANY,
     .param_count = 1,
@@ -339,6 +346,39 @@ store_attempts_read(struct db *db, const char *job, struct db_rows **rows,
     struct db_param params[] = {db_param_text(job)};
 
     return db_run(db, &attempts_read, params, rows, err);
+}
+
+/* The model's numbers are those of the entry that was settled, also when it has
+ * left the catalogue. */
+static const struct statement working_read = {
+    .name = "working_read",
+    .sql = "SELECT r.n_cached, (r.price ->> 'class_per_mille')::bigint, "
+           "p.ucr_per_tflop, p.ucr_per_gb, p.minimum_ucr, p.fee_per_mille, "
+           "(SELECT sum(a.reprefill_ucr)::bigint "
+           "FROM jsonb_to_recordset(r.attempts) AS a(reprefill_ucr bigint)), "
+           "(m.entry ->> 'bytes_per_token')::bigint, "
+           "(m.entry ->> 'kv_bytes_per_token')::bigint, "
+           "(m.entry ->> 'flop_per_token')::bigint, "
+           "(m.entry ->> 'attention_flop')::bigint "
+           "FROM ledger.settlement s CROSS JOIN LATERAL jsonb_to_record("
+           "convert_from(s.record, 'UTF8')::jsonb) AS r(model text, "
+           "model_digest text, n_cached bigint, price jsonb, attempts jsonb) "
+           "JOIN ledger.price_revision p "
+           "ON p.revision = (r.price ->> 'revision')::integer "
+           "LEFT JOIN berth.model m "
+           "ON m.id = r.model AND m.digest = r.model_digest "
+           "WHERE s.job = $1",
+    .shape = DB_MAYBE,
+    .param_count = 1,
+};
+
+enum status
+store_working_read(struct db *db, const char *job, struct db_rows **rows,
+                   struct error *err)
+{
+    struct db_param params[] = {db_param_text(job)};
+
+    return db_run(db, &working_read, params, rows, err);
 }
 
 static const struct statement jobs_live = {

@@ -82,10 +82,19 @@ MUST_CHECK enum status store_jobs_list(struct db *db, int64_t account,
                                        struct db_rows **rows,
                                        struct error *err);
 /* number, node, owner of the node, why, predicted_ttft_ms, predicted_tok_s,
- * started, ended, end_reason, ids, observed_ttft_ms, observed_tok_s */
+ * started, ended, end_reason, ids, observed_ttft_ms, observed_tok_s, how many
+ * ms it ran; of the settlement done, prefill_ucr, decode_ucr, reprefill_ucr */
 MUST_CHECK enum status store_attempts_read(struct db *db, const char *job,
                                            struct db_rows **rows,
                                            struct error *err);
+/* From what the price of a settled job came: ids of the prompt not charged,
+ * class_per_mille, ucr_per_tflop, ucr_per_gb, minimum_ucr, fee_per_mille, what
+ * re-prefills took of the fee (null in settlements of version 1); of the model
+ * bytes_per_token, kv_bytes_per_token, flop_per_token, attention_flop.  No rows
+ * when nothing was charged. */
+MUST_CHECK enum status store_working_read(struct db *db, const char *job,
+                                          struct db_rows **rows,
+                                          struct error *err);
 /* Jobs without an end, as job rows. */
 MUST_CHECK enum status store_jobs_live(struct db *db, struct db_rows **rows,
                                        struct error *err);

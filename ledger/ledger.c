@@ -351,16 +351,20 @@ ledger_balance_read(struct db *db, int64_t owner,
 }
 
 /* The inner query has one row for each attempt in each group, so that tokens
- * are counted once however many members of a group worked on it. */
+ * are counted once however many members of a group worked on it, and however
+ * many legs each of them has. */
 static const struct statement earnings_statement = {
     .name = "ledger_earnings",
     .sql = "SELECT id, sum(amount)::bigint, count(DISTINCT grp),"
-           " sum(prompt)::bigint, sum(completion)::bigint"
+           " sum(prompt)::bigint, sum(completion)::bigint,"
+           " sum(reprefill)::bigint"
            " FROM (SELECT CASE $1::integer"
            "         WHEN 0 THEN node::text WHEN 1 THEN pod::text"
            "         WHEN 2 THEN owner::text WHEN 3 THEN model"
            "         WHEN 4 THEN day::text END AS id,"
            "       grp, attempt, sum(amount) AS amount,"
+           "       coalesce(sum(amount) FILTER (WHERE code = 12), 0)"
+           "         AS reprefill,"
            "       max(prompt_tokens) AS prompt,"
            "       max(completion_tokens) AS completion"
            "     FROM ledger.earned"
@@ -404,6 +408,7 @@ earnings_row_read(const struct db_rows *rows, size_t index,
     row->jobs = (uint64_t)db_i64(rows, index, 2);
     row->prompt_tokens = (uint64_t)db_i64(rows, index, 3);
     row->completion_tokens = (uint64_t)db_i64(rows, index, 4);
+    row->reprefill.micro = db_i64(rows, index, 5);
 }
 
 enum status

@@ -75,6 +75,7 @@ struct earnings_row {
     char id[160];   /* node or pod id, owner's number, model id, day */
     char name[160]; /* of the node or owner, "" else */
     struct credits credits;
+    struct credits reprefill; /* of credits: paid out of fees */
     uint64_t jobs;
     uint64_t prompt_tokens;
     uint64_t completion_tokens;

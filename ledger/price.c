@@ -133,18 +133,12 @@ terms_price(const struct price_revision *revision, u128 prefill, u128 decode,
 }
 
 enum status
-price_compute(const struct price_revision *revision,
-              const struct price_model *model, uint64_t n_in, uint64_t n_cached,
-              uint64_t n_out, uint64_t context, struct price *price,
-              struct error *err)
+price_work(const struct price_model *model, uint64_t n_in, uint64_t n_cached,
+           uint64_t n_out, struct price_work *work, struct error *err)
 {
-    enum status status = check_revision(revision, err);
-    u128 bytes;
-    u128 flop;
-    uint64_t class_per_mille;
+    enum status status = check_counts(model, n_in, n_cached, n_out, 0, err);
+    u128 bytes, flop;
 
-    if (status == STATUS_OK)
-        status = check_counts(model, n_in, n_cached, n_out, context, err);
     if (status != STATUS_OK)
         return status;
     bytes = decode_bytes(model, n_in, n_out);
@@ -153,11 +147,49 @@ price_compute(const struct price_revision *revision,
         return error_set(err, STATUS_TOO_LARGE,
                          "the job's work is above %" PRIu64 " bytes or FLOP",
                          WORK_MAX);
+    *work = (struct price_work){(uint64_t)bytes, (uint64_t)flop};
+    return STATUS_OK;
+}
+
+enum status
+price_compute(const struct price_revision *revision,
+              const struct price_model *model, uint64_t n_in, uint64_t n_cached,
+              uint64_t n_out, uint64_t context, struct price *price,
+              struct error *err)
+{
+    enum status status = check_revision(revision, err);
+    struct price_work work;
+    uint64_t class_per_mille;
+
+    if (status == STATUS_OK)
+        status = check_counts(model, n_in, n_cached, n_out, context, err);
+    if (status == STATUS_OK)
+        status = price_work(model, n_in, n_cached, n_out, &work, err);
+    if (status != STATUS_OK)
+        return status;
     class_per_mille = footprint_class(revision, model, context);
     status = terms_price(
-        revision, flop * revision->ucr_per_tflop * class_per_mille,
-        bytes * revision->ucr_per_gb * class_per_mille * PER_MILLE, price, err);
+        revision, (u128)work.flop * revision->ucr_per_tflop * class_per_mille,
+        (u128)work.bytes * revision->ucr_per_gb * class_per_mille * PER_MILLE,
+        price, err);
     if (status == STATUS_OK)
         price->class_per_mille = class_per_mille;
     return status;
+}
+
+struct credits
+price_reprefill(const struct price_revision *revision,
+                const struct price_model *model, uint64_t class_per_mille,
+                uint64_t ids)
+{
+    u128 flop;
+
+    assert(ids <= 2 * TOKENS_MAX);
+    assert(model->flop_per_token <= FACTOR_MAX);
+    assert(model->attention_flop <= FACTOR_MAX);
+    flop = prefill_flop(model, ids, 0);
+    if (flop > WORK_MAX)
+        flop = WORK_MAX;
+    return (struct credits){
+        (int64_t)(flop * revision->ucr_per_tflop * class_per_mille / UNIT)};
 }

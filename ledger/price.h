@@ -51,6 +51,17 @@ struct price {
     uint64_t class_per_mille;
 };
 
+/* What a job makes a target do. */
+struct price_work {
+    uint64_t bytes; /* D */
+    uint64_t flop;  /* F */
+};
+/* STATUS_TOO_LARGE beyond a bound, STATUS_INVALID when n_cached > n_in. */
+MUST_CHECK enum status price_work(const struct price_model *model,
+                                  uint64_t n_in, uint64_t n_cached,
+                                  uint64_t n_out, struct price_work *work,
+                                  struct error *err);
+
 /* @context: positions the job reserves (decides the footprint class).
  * STATUS_TOO_LARGE when a bound (F, D <= 2*10^18) or CREDITS_MAX is passed;
  * STATUS_INVALID when n_cached > n_in. */
@@ -59,5 +70,12 @@ MUST_CHECK enum status price_compute(const struct price_revision *revision,
                                      uint64_t n_in, uint64_t n_cached,
                                      uint64_t n_out, uint64_t context,
                                      struct price *price, struct error *err);
+
+/* The prefill term alone for @ids prompt ids, none of them cached, rounded
+ * down and without a minimum; FLOP above the bound count as the bound.  @ids
+ * at most 2^32. @revision within its bounds (price_compute checks). */
+struct credits price_reprefill(const struct price_revision *revision,
+                               const struct price_model *model,
+                               uint64_t class_per_mille, uint64_t ids);
 
 #endif

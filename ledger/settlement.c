@@ -9,7 +9,12 @@
 
 #include "common/banned.h"
 
-enum { CODE_EARNING = 10, CODE_FEE = 11, RECORD_VERSION = 1 };
+enum {
+    CODE_EARNING = 10,
+    CODE_FEE = 11,
+    CODE_REPREFILL = 12,
+    RECORD_VERSION = 2,
+};
 
 /* --- what may be settled -------------------------------------------------- */
 
@@ -73,6 +78,11 @@ check_attempts(const struct settlement *settlement, struct error *err)
 
         status = check_attempt(attempt, before, err);
         before = attempt->number;
+        if (status == STATUS_OK && attempt->done > settlement->n_out - left)
+            status = error_set(err, STATUS_INVALID,
+                               "attempt %" PRIu32 " was given %" PRIu64
+                               " ids, more than were delivered before it",
+                               attempt->number, attempt->done);
         adds_up = adds_up && attempt->ids <= left;
         left -= adds_up ? attempt->ids : 0;
     }
@@ -107,15 +117,23 @@ check_settlement(const struct settlement *settlement, struct error *err)
 /* --- the record ----------------------------------------------------------- */
 
 static void
-attempt_write(const struct settlement_attempt *attempt, struct buf *record)
+attempt_write(const struct settlement_attempt *attempt,
+              const struct settlement_share *share, struct buf *record)
 {
     buf_printf(record, "{\"number\":%" PRIu32 ",\"pod\":", attempt->number);
     if (attempt->pod[0] == '\0')
         buf_append_text(record, "null");
     else
         buf_printf(record, "\"%s\"", attempt->pod);
-    buf_printf(record, ",\"ids\":%" PRIu64 ",\"end_reason\":\"%s\"",
-               attempt->ids, attempt->end_reason);
+    buf_printf(record,
+               ",\"done\":%" PRIu64 ",\"ids\":%" PRIu64
+               ",\"end_reason\":\"%s\"",
+               attempt->done, attempt->ids, attempt->end_reason);
+    buf_printf(record,
+               ",\"prefill_ucr\":%" PRId64 ",\"decode_ucr\":%" PRId64
+               ",\"reprefill_ucr\":%" PRId64,
+               share->prefill.micro, share->decode.micro,
+               share->reprefill.micro);
     buf_append_text(record, ",\"members\":[");
     for (size_t i = 0; i < attempt->member_count; i++) {
         const struct settlement_member *member = &attempt->members[i];
@@ -131,8 +149,10 @@ attempt_write(const struct settlement_attempt *attempt, struct buf *record)
 
 static void
 record_write(const struct settlement *settlement, int64_t fee_account,
-             const struct price *price, struct buf *record)
+             const struct settlement_result *result, struct buf *record)
 {
+    const struct price *price = &result->price;
+
     buf_printf(record,
                "{\"v\":%d,\"job\":\"%s\",\"model\":\"%s\","
                "\"model_digest\":\"%s\",\"payer\":%" PRId64
@@ -157,7 +177,7 @@ record_write(const struct settlement *settlement, int64_t fee_account,
     for (size_t i = 0; i < settlement->attempt_count; i++) {
         if (i > 0)
             buf_append_char(record, ',');
-        attempt_write(&settlement->attempts[i], record);
+        attempt_write(&settlement->attempts[i], &result->shares[i], record);
     }
     buf_append_text(record, "]}");
 }
@@ -193,11 +213,23 @@ job_tie(const char *job)
     return tie;
 }
 
-/* Divide what is left after the fee over the attempts: the prefill part to the
- * one whose prefill led to the first id, the decode part by ids. */
+/* Index of the attempt whose prefill led to the first delivered id. */
+static size_t
+first_delivering(const struct settlement *settlement)
+{
+    size_t i = 0;
+
+    while (i < settlement->attempt_count && settlement->attempts[i].ids == 0)
+        i++;
+    assert(i < settlement->attempt_count);
+    return i;
+}
+
+/* Divide what is left after the fee: the prefill part to one attempt, the
+ * decode part over all by ids. */
 static enum status
-attempts_split(const struct settlement *settlement, const struct price *price,
-               uint64_t tie, int64_t *amounts, struct error *err)
+terms_split(const struct settlement *settlement, const struct price *price,
+            uint64_t tie, struct settlement_share *shares, struct error *err)
 {
     struct split_part terms[2] = {
         {.weight = (uint64_t)price->prefill.micro, .tie = 0},
@@ -205,7 +237,6 @@ attempts_split(const struct settlement *settlement, const struct price *price,
     };
     struct split_part parts[SETTLEMENT_ATTEMPTS_MAX] = {{0}};
     struct credits net = {price->total.micro - price->fee.micro};
-    bool prefill_given = false;
     enum status status = split_compute(net, tie, terms, 2, err);
 
     for (size_t i = 0; i < settlement->attempt_count; i++) {
@@ -217,19 +248,49 @@ attempts_split(const struct settlement *settlement, const struct price *price,
                                settlement->attempt_count, err);
     if (status != STATUS_OK)
         return status;
-    for (size_t i = 0; i < settlement->attempt_count; i++) {
-        amounts[i] = parts[i].share.micro;
-        if (!prefill_given && settlement->attempts[i].ids > 0) {
-            amounts[i] += terms[0].share.micro;
-            prefill_given = true;
-        }
-    }
-    assert(prefill_given);
+    for (size_t i = 0; i < settlement->attempt_count; i++)
+        shares[i].decode = parts[i].share;
+    shares[first_delivering(settlement)].prefill = terms[0].share;
     return STATUS_OK;
 }
 
+/* Pay what later attempts read again out of the fee: each its worth, or by
+ * worth all of the fee when it is less. */
+static enum status
+reprefill_split(const struct settlement *settlement, const struct price *price,
+                uint64_t tie, struct settlement_share *shares,
+                struct error *err)
+{
+    struct split_part parts[SETTLEMENT_ATTEMPTS_MAX] = {{0}};
+    struct credits sum = {0};
+    enum status status;
+
+    for (size_t i = 0; i < settlement->attempt_count; i++)
+        parts[i].tie = settlement->attempts[i].number;
+    for (size_t i = first_delivering(settlement) + 1;
+         i < settlement->attempt_count; i++) {
+        const struct settlement_attempt *attempt = &settlement->attempts[i];
+
+        if (attempt->ids == 0)
+            continue;
+        shares[i].reprefill = price_reprefill(
+            &settlement->revision, &settlement->price_model,
+            price->class_per_mille, settlement->n_in + attempt->done);
+        parts[i].weight = (uint64_t)shares[i].reprefill.micro;
+        sum.micro += shares[i].reprefill.micro;
+    }
+    if (sum.micro <= price->fee.micro)
+        return STATUS_OK;
+    status =
+        split_compute(price->fee, tie, parts, settlement->attempt_count, err);
+    for (size_t i = 0; status == STATUS_OK && i < settlement->attempt_count;
+         i++)
+        shares[i].reprefill = parts[i].share;
+    return status;
+}
+
 static void
-earning_add(struct settlement_result *result,
+earning_add(struct settlement_result *result, int16_t code,
             const struct settlement_attempt *attempt,
             const struct settlement_member *member, struct credits share)
 {
@@ -239,7 +300,7 @@ earning_add(struct settlement_result *result,
         return;
     assert(result->leg_count < SETTLEMENT_LEGS_MAX);
     *leg = (struct settlement_leg){
-        .code = CODE_EARNING,
+        .code = code,
         .account = member->account,
         .amount = share,
         .attempt = attempt->number,
@@ -251,9 +312,9 @@ earning_add(struct settlement_result *result,
 }
 
 static enum status
-members_split(const struct settlement_attempt *attempt, uint64_t tie,
-              struct credits amount, struct settlement_result *result,
-              struct error *err)
+members_split(const struct settlement_attempt *attempt, int16_t code,
+              uint64_t tie, struct credits amount,
+              struct settlement_result *result, struct error *err)
 {
     struct split_part parts[SETTLEMENT_MEMBERS_MAX] = {{0}};
     enum status status;
@@ -268,29 +329,53 @@ members_split(const struct settlement_attempt *attempt, uint64_t tie,
     if (status != STATUS_OK)
         return status;
     for (size_t i = 0; i < attempt->member_count; i++)
-        earning_add(result, attempt, &attempt->members[i], parts[i].share);
+        earning_add(result, code, attempt, &attempt->members[i],
+                    parts[i].share);
     return STATUS_OK;
+}
+
+/* What is left of the fee is the network's. */
+static void
+fee_add(struct settlement_result *result, int64_t fee_account)
+{
+    struct credits fee = result->price.fee;
+
+    for (size_t i = 0; i < SETTLEMENT_ATTEMPTS_MAX; i++)
+        fee.micro -= result->shares[i].reprefill.micro;
+    assert(fee.micro >= 0);
+    if (fee.micro > 0)
+        result->legs[result->leg_count++] = (struct settlement_leg){
+            .code = CODE_FEE,
+            .account = fee_account,
+            .amount = fee,
+        };
 }
 
 static enum status
 legs_make(const struct settlement *settlement, int64_t fee_account,
           struct settlement_result *result, struct error *err)
 {
-    int64_t amounts[SETTLEMENT_ATTEMPTS_MAX] = {0};
+    const struct settlement_share *shares = result->shares;
     uint64_t tie = job_tie(settlement->job);
     enum status status =
-        attempts_split(settlement, &result->price, tie, amounts, err);
+        terms_split(settlement, &result->price, tie, result->shares, err);
 
-    if (status == STATUS_OK && result->price.fee.micro > 0)
-        result->legs[result->leg_count++] = (struct settlement_leg){
-            .code = CODE_FEE,
-            .account = fee_account,
-            .amount = result->price.fee,
-        };
+    if (status == STATUS_OK)
+        status = reprefill_split(settlement, &result->price, tie,
+                                 result->shares, err);
+    if (status != STATUS_OK)
+        return status;
+    fee_add(result, fee_account);
     for (size_t i = 0; status == STATUS_OK && i < settlement->attempt_count;
          i++)
-        status = members_split(&settlement->attempts[i], tie,
-                               (struct credits){amounts[i]}, result, err);
+        status = members_split(
+            &settlement->attempts[i], CODE_EARNING, tie,
+            (struct credits){shares[i].prefill.micro + shares[i].decode.micro},
+            result, err);
+    for (size_t i = 0; status == STATUS_OK && i < settlement->attempt_count;
+         i++)
+        status = members_split(&settlement->attempts[i], CODE_REPREFILL, tie,
+                               shares[i].reprefill, result, err);
     return status;
 }
 
@@ -325,7 +410,7 @@ settlement_compute(const struct settlement *settlement, int64_t fee_account,
     if (status != STATUS_OK)
         return status;
     assert_sums(&made);
-    record_write(settlement, fee_account, &made.price, record);
+    record_write(settlement, fee_account, &made, record);
     status = buf_status(record, err);
     if (status != STATUS_OK)
         return status;

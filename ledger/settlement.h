@@ -8,8 +8,9 @@
  *
  * Division (design: a stream that survives): the prefill term goes to the
  * attempt whose prefill led to the first delivered id, the decode term by ids
- * delivered; each attempt's part is split over its members by weight; the fee
- * is taken first from the whole. */
+ * delivered; the fee is taken first from the whole, and out of it the later
+ * attempts that delivered are paid for reading prompt and answer again; each
+ * attempt's part is split over its members by weight. */
 #ifndef BERTH_LEDGER_SETTLEMENT_H
 #define BERTH_LEDGER_SETTLEMENT_H
 
@@ -27,7 +28,8 @@
 enum {
     SETTLEMENT_ATTEMPTS_MAX = 32,
     SETTLEMENT_MEMBERS_MAX = 4,
-    SETTLEMENT_LEGS_MAX = 1 + SETTLEMENT_ATTEMPTS_MAX * SETTLEMENT_MEMBERS_MAX,
+    SETTLEMENT_LEGS_MAX =
+        1 + 2 * SETTLEMENT_ATTEMPTS_MAX * SETTLEMENT_MEMBERS_MAX,
 };
 
 struct settlement_member {
@@ -39,6 +41,7 @@ struct settlement_member {
 struct settlement_attempt {
     uint32_t number;
     char pod[UUID_TEXT_BYTES]; /* "" for a single node */
+    uint64_t done;             /* ids of the answer it was given at its start */
     uint64_t ids;              /* delivered by this attempt */
     char end_reason[24];       /* done, cancelled, node_lost, ... */
     struct settlement_member members[SETTLEMENT_MEMBERS_MAX];
@@ -58,11 +61,18 @@ struct settlement {
     size_t attempt_count;
 };
 
+/* What the members of one attempt got together, by term. */
+struct settlement_share {
+    struct credits prefill;
+    struct credits decode;
+    struct credits reprefill; /* out of the fee */
+};
+
 struct settlement_leg {
-    int16_t code;          /* 10 job earning, 11 network fee */
+    int16_t code;          /* 10 job earning, 11 network fee, 12 re-prefill */
     int64_t account;       /* credited */
     struct credits amount; /* > 0 */
-    /* of an earning leg: */
+    /* of an earning or re-prefill leg: */
     uint32_t attempt;
     char node[UUID_TEXT_BYTES];
     char pod[UUID_TEXT_BYTES];
@@ -71,6 +81,7 @@ struct settlement_leg {
 
 struct settlement_result {
     struct price price;
+    struct settlement_share shares[SETTLEMENT_ATTEMPTS_MAX];
     struct settlement_leg legs[SETTLEMENT_LEGS_MAX];
     size_t leg_count;             /* the legs sum to price.total exactly */
     uint8_t digest[SHA256_BYTES]; /* of the canonical bytes */
@@ -78,7 +89,9 @@ struct settlement_result {
 
 /* @fee_account: ledger account of the network's fee.  sum of attempts' ids
  * must equal n_out and n_out > 0 (nothing delivered is a release, not a
- * settlement): STATUS_INVALID else. @record: the canonical bytes, appended. */
+ * settlement), and no attempt may have been given more ids than the earlier
+ * ones delivered: STATUS_INVALID else. @record: the canonical bytes, appended.
+ */
 MUST_CHECK enum status settlement_compute(const struct settlement *settlement,
                                           int64_t fee_account,
                                           struct settlement_result *result,

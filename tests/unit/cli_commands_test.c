@@ -521,21 +521,41 @@ a_detached_job_prints_its_id_only(void **state)
         strstr(server.requests[0].data, "\r\nIdempotency-Key: mine\r\n"));
 }
 
+/* The example of docs/ledger.md at 1 GFLOP a token, as an operator sees it. */
 static void
-a_job_shows_price_with_working_and_reasons(void **state)
+a_job_shows_its_life_and_the_price_with_its_working(void **state)
 {
     START(JSON_ANSWER(
         "200 OK",
         "{\"id\":\"" JOB "\",\"model\":\"m\",\"state\":\"done\","
-        "\"usage\":{\"prompt_tokens\":20,\"completion_tokens\":8,"
-        "\"total_tokens\":28},\"price_ucr\":1000,\"hold_ucr\":5000,"
-        "\"price\":{\"prefill_ucr\":400,\"decode_ucr\":600,\"fee_ucr\":50,"
-        "\"revision\":1},\"attempts\":[{\"number\":1,\"target\":{\"kind\":"
-        "\"node\",\"id\":\"n1\"},\"end_reason\":\"stop\",\"ids\":8,"
-        "\"predicted\":{\"ttft_ms\":12,\"tok_s\":50.5},\"observed\":null,"
+        "\"usage\":{\"prompt_tokens\":100,\"completion_tokens\":50,"
+        "\"total_tokens\":150},\"price_ucr\":2025000,\"hold_ucr\":5000000,"
+        "\"price\":{\"prefill_ucr\":25000,\"decode_ucr\":2000000,"
+        "\"fee_ucr\":101250,\"revision\":1,\"reprefill_ucr\":30000,"
+        "\"cached_tokens\":0,\"ucr_per_tflop\":250000,\"ucr_per_gb\":10000,"
+        "\"class_per_mille\":1000,\"minimum_ucr\":1000,\"fee_per_mille\":50,"
+        "\"flop\":100000000000,\"bytes_moved\":200000000000},"
+        "\"attempts\":[{\"number\":1,\"target\":{\"kind\":\"node\",\"id\":"
+        "\"n1\",\"name\":\"mac-07\",\"members\":[\"n1\"]},"
+        "\"started\":\"2026-11-30T21:44:00.000000Z\","
+        "\"ended\":\"2026-11-30T21:44:06.500000Z\",\"ran_ms\":6500,"
+        "\"end_reason\":\"node_lost\",\"end_text\":\"its node stopped "
+        "answering\",\"done\":0,\"ids\":20,\"prefill_ucr\":23750,"
+        "\"decode_ucr\":760000,\"reprefill_ucr\":0,"
+        "\"predicted\":{\"ttft_ms\":12,\"tok_s\":50.5},"
+        "\"observed\":{\"ttft_ms\":15.4,\"tok_s\":48.25},"
         "\"why\":[{\"target\":\"n1\",\"finish_ms\":170,\"verdict\":"
         "\"chosen\",\"reason\":\"\"},{\"target\":\"n2\",\"finish_ms\":null,"
-        "\"verdict\":\"refused\",\"reason\":\"2 GB short\"}]}],\"result\":"
+        "\"verdict\":\"refused\",\"reason\":\"2 GB short\"}]},"
+        "{\"number\":2,\"target\":{\"kind\":\"node\",\"id\":\"n2\","
+        "\"name\":null,\"members\":[\"n2\"]},"
+        "\"started\":\"2026-11-30T21:44:07.000000Z\","
+        "\"ended\":\"2026-11-30T21:44:08.000000Z\",\"ran_ms\":1000,"
+        "\"end_reason\":\"later_code\",\"end_text\":null,\"done\":20,"
+        "\"ids\":30,\"prefill_ucr\":0,\"decode_ucr\":1140000,"
+        "\"reprefill_ucr\":30000,\"predicted\":{\"ttft_ms\":14,"
+        "\"tok_s\":40},\"observed\":{\"ttft_ms\":20,\"tok_s\":null},"
+        "\"why\":[]}],\"result\":"
         "{\"choices\":[{\"message\":{\"content\":\"Hello\"}}]},"
         "\"error\":null}"));
     assert_int_equal(RUN(cli_job, JOB), 0);
@@ -544,20 +564,81 @@ a_job_shows_price_with_working_and_reasons(void **state)
         "job         " JOB "\n"
         "model       m\n"
         "state       done\n"
-        "tokens      20 in, 8 out\n"
-        "price       0.001000 credits\n"
-        "              0.000400 for reading the prompt (prefill)\n"
-        "            + 0.000600 for writing the answer (decode)\n"
-        "            = 0.001000, revision 1 of the price list\n"
-        "              of which fee 0.000050, earned by the target's owner "
-        "0.000950\n"
+        "tokens      100 in, 50 out\n"
+        "price       2.025000 credits, revision 1 of the price list\n"
+        "              0.025000 for reading 100 tokens (prefill)\n"
+        "                       0.100000 TFLOP x 0.250000 x 1.000\n"
+        "            + 2.000000 for writing 50 tokens (decode)\n"
+        "                       200.000000 GB moved x 0.010000 x 1.000\n"
+        "            = 2.025000\n"
+        "              0.101250 of it the fee, 50 per mille; 0.030000 of that "
+        "for reading again\n"
+        "divided     the network: 0.071250\n"
+        "            attempt 1: 0.023750 prefill + 0.760000 decode\n"
+        "            attempt 2: 1.140000 decode + 0.030000 re-prefill\n"
         "\n"
-        "attempt 1 on node n1: 8 tokens, stop\n"
+        "attempt 1 on node mac-07 (n1)\n"
+        "    started   2026-11-30T21:44:00.000000Z, ended after 6.500 s\n"
+        "    delivered 20 tokens\n"
+        "    end       its node stopped answering (node_lost)\n"
         "    predicted first token after 12 ms, then 50.5 tokens/s\n"
+        "    observed  first token after 15 ms, then 48.2 tokens/s\n"
         "    chosen    n1, finishes in 170 ms\n"
         "    refused   n2: 2 GB short\n"
         "\n"
+        "attempt 2 on node n2\n"
+        "    started   2026-11-30T21:44:07.000000Z, ended after 1.000 s\n"
+        "    given     20 tokens of earlier attempts\n"
+        "    delivered 30 tokens\n"
+        "    end       later_code\n"
+        "    predicted first token after 14 ms, then 40.0 tokens/s\n"
+        "    observed  first token after 20 ms\n"
+        "\n"
         "Hello\n");
+}
+
+/* A failed job as its submitter sees it, of a coordinator that knows neither
+ * the work nor the division (a settlement of version 1). */
+static void
+a_job_of_which_less_is_known_shows_less(void **state)
+{
+    START(JSON_ANSWER(
+        "200 OK",
+        "{\"id\":\"" JOB "\",\"model\":\"m\",\"state\":\"failed\","
+        "\"usage\":{\"prompt_tokens\":20,\"completion_tokens\":8,"
+        "\"total_tokens\":28},\"price_ucr\":1000,\"hold_ucr\":5000,"
+        "\"price\":{\"prefill_ucr\":400,\"decode_ucr\":600,\"fee_ucr\":50,"
+        "\"revision\":1,\"reprefill_ucr\":null,\"cached_tokens\":0,"
+        "\"minimum_ucr\":1000,\"fee_per_mille\":50,\"flop\":null,"
+        "\"bytes_moved\":null},\"attempts\":[{\"number\":1,\"target\":"
+        "{\"kind\":\"node\",\"seat\":\"max\",\"chip\":\"Apple M4 Max\","
+        "\"memory_bytes\":64000000000},\"end_reason\":null,\"ids\":8,"
+        "\"prefill_ucr\":null,\"decode_ucr\":null,\"reprefill_ucr\":null,"
+        "\"predicted\":{\"ttft_ms\":12,\"tok_s\":50.5},\"observed\":null,"
+        "\"why\":[{\"verdict\":\"chosen\",\"count\":1,"
+        "\"finish_ms\":170},{\"verdict\":\"refused\",\"count\":2}]}],"
+        "\"result\":null,"
+        "\"error\":{\"message\":\"no target: try again\",\"code\":"
+        "\"target_lost\"}}"));
+    assert_int_equal(RUN(cli_job, JOB), 0);
+    assert_string_equal(
+        out.data, "job         " JOB "\n"
+                  "model       m\n"
+                  "state       failed\n"
+                  "tokens      20 in, 8 out\n"
+                  "price       0.001000 credits, revision 1 of the price list\n"
+                  "              0.000400 for reading 20 tokens (prefill)\n"
+                  "            + 0.000600 for writing 8 tokens (decode)\n"
+                  "            = 0.001000, the smallest charge\n"
+                  "              0.000050 of it the fee, 50 per mille\n"
+                  "error       no target: try again (target_lost)\n"
+                  "\n"
+                  "attempt 1 on max node with Apple M4 Max, 64.0 GB\n"
+                  "    delivered 8 tokens\n"
+                  "    end       going on\n"
+                  "    predicted first token after 12 ms, then 50.5 tokens/s\n"
+                  "    chosen    this target, finishes in 170 ms\n"
+                  "    refused   2 others\n");
 }
 
 static void
@@ -644,7 +725,8 @@ main(void)
         CASE(a_job_that_failed_fails_the_command),
         CASE(a_cancelled_job_fails_the_command),
         CASE(a_detached_job_prints_its_id_only),
-        CASE(a_job_shows_price_with_working_and_reasons),
+        CASE(a_job_shows_its_life_and_the_price_with_its_working),
+        CASE(a_job_of_which_less_is_known_shows_less),
         CASE(a_login_stores_what_worked_for_this_user_only),
         CASE(a_login_that_is_refused_stores_nothing),
         CASE(without_a_coordinator_it_exits_2),

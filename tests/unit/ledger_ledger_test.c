@@ -460,6 +460,85 @@ earnings_count_a_pod_s_tokens_once(void **state)
     scene_clear(&scene);
 }
 
+/* Node 0 of the pod began alone and delivered 20 ids, the pod the other 30
+ * after reading 120 ids again, worth 1,200,000 ucr: it has the whole fee of
+ * 150,000.  Of 2,850,000 node 0 has 950,000 + 760,000 for the first attempt,
+ * the pod 1,140,000 by weights 1 and 3. */
+static void
+a_re_prefill_is_earned_from_the_fee_and_counts_no_tokens_again(void **state)
+{
+    struct scene scene;
+    struct settlement *s = &scene.settlement;
+    struct earnings_row row;
+    int64_t fees = books_number(&books, "SELECT credits FROM ledger.balance"
+                                        " WHERE account = 2");
+
+    (void)state;
+    scene_set(&scene);
+    s->attempts[1] = s->attempts[0];
+    s->attempts[1].number = 2;
+    s->attempts[1].done = 20;
+    s->attempts[1].ids = 30;
+    s->attempts[0].ids = 20;
+    s->attempts[0].member_count = 1;
+    s->attempts[0].pod[0] = '\0';
+    s->attempt_count = 2;
+    scene_compute(&scene);
+    assert_int_equal(hold_amount(&scene, 5000000), STATUS_OK);
+    assert_int_equal(settle(&scene), STATUS_OK);
+    assert_balance(scene.owner, FUNDS - 3000000, 0, 0);
+    assert_balance(scene.lender, 0, 0, 3000000);
+    assert_int_equal(books_number(&books, "SELECT credits FROM ledger.balance"
+                                          " WHERE account = 2"),
+                     fees);
+
+    row = only_row(EARNINGS_BY_OWNER, scene.lender, 1);
+    assert_int_equal(row.credits.micro, 3000000);
+    assert_int_equal(row.reprefill.micro, 150000);
+    assert_int_equal(row.jobs, 1);
+    assert_int_equal(row.prompt_tokens, 100);
+    assert_int_equal(row.completion_tokens, 50);
+    row = only_row(EARNINGS_BY_NODE, scene.lender, 2);
+    assert_string_equal(row.id, s->attempts[0].members[0].node);
+    assert_int_equal(row.credits.micro, 1710000 + 285000 + 37500);
+    assert_int_equal(row.reprefill.micro, 37500);
+    assert_int_equal(row.jobs, 1);
+    assert_int_equal(row.prompt_tokens, 100);
+    assert_int_equal(row.completion_tokens, 50);
+    row = only_row(EARNINGS_BY_POD, scene.lender, 1);
+    assert_int_equal(row.credits.micro, 1140000 + 150000);
+    assert_int_equal(row.reprefill.micro, 150000);
+    assert_int_equal(row.prompt_tokens, 0);
+    assert_int_equal(row.completion_tokens, 30);
+    scene_clear(&scene);
+}
+
+/* Like an earning, a re-prefill is for a node and belongs to a job. */
+static void
+a_re_prefill_goes_to_nodes_only(void **state)
+{
+    struct scene scene;
+    struct error err = {0};
+    char sql[512];
+
+    (void)state;
+    scene_set(&scene);
+    scene_compute(&scene);
+    assert_int_equal(hold_amount(&scene, 5000000), STATUS_OK);
+    scene.result.legs[0].code = 12; /* the fee's: to no node */
+    assert_int_equal(settle(&scene), STATUS_INTERNAL);
+    (void)snprintf(sql, sizeof(sql),
+                   "INSERT INTO ledger.transfer (seq, grp, leg, code, dr, cr,"
+                   " amount) VALUES (999999, gen_random_uuid(), 0, 12, %lld,"
+                   " %lld, 1)",
+                   (long long)scene.wallet,
+                   (long long)scene.settlement.attempts[0].members[0].account);
+    assert_int_equal(db_script(books.db, sql, &err), STATUS_INTERNAL);
+    assert_string_equal(err.code, "23514");
+    assert_balance(scene.owner, FUNDS - 5000000, 5000000, 0);
+    scene_clear(&scene);
+}
+
 static void
 open_holds_are_listed_until_they_end(void **state)
 {
@@ -540,6 +619,8 @@ main(void)
         TEST(rows_inserted_by_hand_obey_the_same_rules),
         TEST(accounts_are_opened_once),
         TEST(earnings_count_a_pod_s_tokens_once),
+        TEST(a_re_prefill_is_earned_from_the_fee_and_counts_no_tokens_again),
+        TEST(a_re_prefill_goes_to_nodes_only),
         TEST(open_holds_are_listed_until_they_end),
         TEST(the_coordinator_s_role_moves_money_by_functions_only),
     };

@@ -53,6 +53,7 @@ static void
 kv_and_attention_are_counted_and_the_sum_is_rounded_up_once(void **state)
 {
     struct price_model model = dense_27b;
+    struct price_work work;
     struct price price;
 
     (void)state;
@@ -60,6 +61,9 @@ kv_and_attention_are_counted_and_the_sum_is_rounded_up_once(void **state)
     model.attention_flop = 10000;
     model.weight_bytes = 0;
     price = price_of(&model, 2000, 0, 500, 2500);
+    assert_int_equal(price_work(&model, 2000, 0, 500, &work, NULL), STATUS_OK);
+    assert_int_equal(work.bytes, 7673744384000);
+    assert_int_equal(work.flop, 108040000000000);
     assert_int_equal(price.prefill.micro, 27010000);
     assert_int_equal(price.decode.micro, 76737444);
     assert_int_equal(price.total.micro, 103747444);
