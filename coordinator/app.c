@@ -6,9 +6,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "coordinator/admin.h"
@@ -28,6 +30,10 @@
 
 enum {
     SILENCE_BEATS = 3,
+    /* A connection, and the watch on it while its job runs. */
+    CONNECTION_DESCRIPTORS = 2,
+    /* Agents, log, listeners, pipes, files that are open for a moment. */
+    OTHER_DESCRIPTORS = 256,
     STOP_JOBS_MS = 5000,
     STOP_WRITER_MS = 5000,
     DATABASE_RETRY_MS = 500,
@@ -87,6 +93,7 @@ schema_update(struct app *app, const volatile int *stop, struct error *err)
     }
     if (status == STATUS_OK)
         status = migrate(db, &applied, err);
+    FAULT_STEP("app.migrated");
     if (status == STATUS_OK)
         log_info("database.ready", "migrations_applied=%zu", applied);
     db_close(db);
@@ -184,11 +191,42 @@ links_start(struct app *app, struct error *err)
     return links_open(&options, app->core, &app->links, err);
 }
 
+/* Take the descriptors that the connections may need; a limit that is met while
+ * serving would fail whoever comes next, agents too. */
+static enum status
+descriptors_take(const struct config *config, struct error *err)
+{
+    rlim_t needed =
+        (rlim_t)(config->http_connections_max * CONNECTION_DESCRIPTORS +
+                 config->reader_connections + OTHER_DESCRIPTORS);
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed)
+        return STATUS_OK;
+    if (limit.rlim_max < needed)
+        return error_set(err, STATUS_INVALID,
+                         "http_connections_max %" PRIu64 " needs %" PRIu64
+                         " file descriptors and %" PRIu64
+                         " are allowed: lower it, or raise the limit (ulimit "
+                         "-Hn)",
+                         config->http_connections_max, (uint64_t)needed,
+                         (uint64_t)limit.rlim_max);
+    limit.rlim_cur = needed;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return error_set(err, STATUS_INVALID,
+                         "http_connections_max %" PRIu64 " needs %" PRIu64
+                         " file descriptors, which this system refuses",
+                         config->http_connections_max, (uint64_t)needed);
+    return STATUS_OK;
+}
+
 enum status
 app_start(struct app *app, const volatile int *stop, struct error *err)
 {
-    enum status status = pems_read(app, err);
+    enum status status = descriptors_take(&app->config, err);
 
+    if (status == STATUS_OK)
+        status = pems_read(app, err);
     app->revision = price_revision_1;
     app->snapshots = snapshots_new();
     if (status == STATUS_OK)
@@ -198,14 +236,18 @@ app_start(struct app *app, const volatile int *stop, struct error *err)
         status = database_open(app, stop, err);
     if (status != STATUS_OK)
         return status;
+    FAULT_STEP("app.reigns");
     app->core = core_new(app);
     status = state_load(app, err);
+    FAULT_STEP("app.loaded");
     if (status == STATUS_OK)
         status = links_start(app, err);
     if (status != STATUS_OK)
         return status;
+    FAULT_STEP("app.listens");
     atomic_store(&app->leading, true);
     core_start(app->core);
+    FAULT_STEP("app.leads");
     status = http_open(app, &app->http, err);
     if (status == STATUS_OK)
         core_serve(app->core, app->http);

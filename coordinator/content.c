@@ -9,6 +9,7 @@
 
 #include "common/cert.h"
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/log.h"
 #include "common/mem.h"
 
@@ -107,6 +108,8 @@ static enum status
 key_make(const char *path, uint8_t key[static CONTENT_KEY_BYTES],
          struct error *err)
 {
+    if (FAULT_POINT("content.key"))
+        return error_set(err, STATUS_RETRY, "%s: cannot write", path);
     cert_random(key, CONTENT_KEY_BYTES);
     return file_write_whole(path, key, CONTENT_KEY_BYTES, 0600, err);
 }

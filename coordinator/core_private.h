@@ -21,6 +21,7 @@ struct kept_record {
     char job[UUID_TEXT_BYTES];
     struct record *record;
     bool ended;
+    size_t bytes; /* once it has ended */
     struct span until;
     struct kept_record *next;
 };
@@ -48,7 +49,7 @@ struct core {
     pthread_mutex_t records_lock;
     struct idmap records;                       /* struct kept_record */
     struct kept_record *kept_first, *kept_last; /* ended, oldest first */
-    size_t kept_count;
+    size_t kept_count, kept_bytes;
 };
 
 /* core_jobs.c */

@@ -1,7 +1,9 @@
 /* http.c - libmicrohttpd: connections, bodies, suspension, start and stop.
  *
  * libmicrohttpd neither watches nor times out a suspended connection: the links
- * loop watches its socket (links_watch) and the core keeps its deadline. */
+ * loop watches its socket (links_watch), the core keeps its deadline, and the
+ * kernel gives up a peer that takes nothing of what was sent
+ * (http_socket_bound). */
 #include "coordinator/http.h"
 
 #include <arpa/inet.h>
@@ -21,6 +23,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "coordinator/auth.h"
+#include "coordinator/http_socket.h"
 #include "coordinator/reply.h"
 #include "coordinator/route.h"
 #include "coordinator/sse.h"
@@ -33,6 +36,7 @@ enum {
      * to read why; then the connection is dropped. */
     DRAIN_MAX_BYTES = 256 * 1024 * 1024,
     STOP_PAUSE_NS = 1000000,
+    BUSY_PAUSE_NS = 50000000,
     LOG_TEXT_BYTES = 256,
 };
 
@@ -311,10 +315,6 @@ answer(struct http_connection *connection)
     bool last = atomic_load(&connection->http->stopping);
 
     connection->stream = connection->request.reply.stream;
-    if (connection->stream != NULL)
-        (void)MHD_set_connection_option(connection->mhd,
-                                        MHD_CONNECTION_OPTION_TIMEOUT,
-                                        (unsigned)SSE_STALL_S);
     return reply_queue(&connection->request, connection->mhd, last) ? MHD_YES
                                                                     : MHD_NO;
 }
@@ -338,13 +338,8 @@ answers_early(const struct http_connection *connection)
 static enum MHD_Result
 on_head(struct http_connection *connection, const char *path)
 {
-    struct app *app = connection->request.app;
     struct error err = {0};
 
-    /* A stream before it on this connection may have set its own. */
-    (void)MHD_set_connection_option(connection->mhd,
-                                    MHD_CONNECTION_OPTION_TIMEOUT,
-                                    (unsigned)app->config.http_timeout_s);
     if (begin(connection, path, &err) != STATUS_OK) {
         decide(connection, &err);
         if (err.status == STATUS_INVALID)
@@ -439,6 +434,8 @@ static void on_log(void *arg, const char *format, va_list list)
 static void
 on_log(void *arg, const char *format, va_list list)
 {
+    static const char spins[] = "Hit process or system resource limit at FIRST";
+    struct timespec pause = {.tv_nsec = BUSY_PAUSE_NS};
     char text[LOG_TEXT_BYTES], quoted[LOG_TEXT_BYTES];
 
     (void)arg;
@@ -446,6 +443,24 @@ on_log(void *arg, const char *format, va_list list)
     text[strcspn(text, "\n")] = '\0';
     log_debug("http.library", "detail=%s",
               log_quote(text, quoted, sizeof(quoted)));
+    /* Out of descriptors, a thread without connections would try again at
+     * once, and for ever.  It has nobody to keep waiting. */
+    if (strncmp(text, spins, sizeof(spins) - 1) == 0)
+        nanosleep(&pause, NULL);
+}
+
+static void
+on_connection(void *arg, struct MHD_Connection *mhd, void **state,
+              enum MHD_ConnectionNotificationCode code)
+{
+    const struct http *http = arg;
+
+    (void)state;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        http_socket_bound(
+            MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)
+                ->connect_fd,
+            (unsigned)http->app->config.http_timeout_s);
 }
 
 static enum status
@@ -498,6 +513,7 @@ daemon_start(struct http *http, const struct sockaddr_storage *address)
         (unsigned)config->http_connections_per_address,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)config->http_timeout_s,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY_BYTES,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
         MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, http, MHD_OPTION_ARRAY, pool,
         MHD_OPTION_END);

@@ -345,3 +345,16 @@ record_event_count(struct record *record)
     pthread_mutex_unlock(&record->lock);
     return count;
 }
+
+size_t
+record_bytes(struct record *record)
+{
+    size_t bytes;
+
+    pthread_mutex_lock(&record->lock);
+    bytes = sizeof(*record) + record->text.capacity +
+            record->event_room * sizeof(*record->events) +
+            record->id_room * sizeof(*record->ids);
+    pthread_mutex_unlock(&record->lock);
+    return bytes;
+}

@@ -100,5 +100,7 @@ bool record_wait(struct record *record, size_t index, void (*wake)(void *arg),
  * that its wake will never come). */
 bool record_unwait(struct record *record, void (*wake)(void *arg), void *arg);
 size_t record_event_count(struct record *record);
+/* Memory that it takes, about. */
+size_t record_bytes(struct record *record);
 
 #endif

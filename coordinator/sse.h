@@ -15,7 +15,7 @@
 #include "coordinator/http.h"
 #include "coordinator/record.h"
 
-enum { SSE_OVER = -1, SSE_STALL_S = 30 };
+enum { SSE_OVER = -1 };
 
 struct sse_options {
     bool events; /* the event list, else chunks of @answer and [DONE] */

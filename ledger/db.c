@@ -10,9 +10,10 @@
 #include <libpq-fe.h>
 
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "common/units.h"
+#include "ledger/db_private.h"
 
 #include "common/banned.h"
 
@@ -29,10 +30,9 @@ struct db {
     size_t prepared_capacity;
     bool broken;       /* to be closed, whatever libpq says */
     int64_t answer_ms; /* most for one answer; 0: as long as it takes */
-};
-
-struct db_rows {
-    PGresult *result;
+    int64_t slow_ms;   /* 0: nobody wants to know */
+    void (*on_slow)(void *arg);
+    void *slow_arg;
 };
 
 /* --- errors --------------------------------------------------------------- */
@@ -150,6 +150,8 @@ db_open(const char *conninfo, struct db **db, struct error *err)
         return status;
     }
     (void)PQsetNoticeProcessor(opened->conn, on_notice, NULL);
+    /* A server that reads nothing must not hold a send for ever either. */
+    (void)PQsetnonblocking(opened->conn, 1);
     *db = opened;
     return STATUS_OK;
 }
@@ -187,45 +189,87 @@ db_set_deadline(struct db *db, int64_t ms)
     db->answer_ms = ms;
 }
 
-/* False when the server has said nothing until @until: one that hangs (it was
+void
+db_set_slow(struct db *db, int64_t ms, void (*on_slow)(void *arg), void *arg)
+{
+    db->slow_ms = ms;
+    db->on_slow = on_slow;
+    db->slow_arg = arg;
+}
+
+/* How one wait for an answer goes. */
+struct wait {
+    struct span began;
+    bool told; /* that it is slow */
+};
+
+/* For poll: -1 without a bound, 0 when the time is over. */
+static int
+wait_left_ms(struct db *db, struct wait *wait)
+{
+    int64_t waited = span_as_ms(span_sub(clock_monotonic(), wait->began));
+    int64_t left = -1;
+
+    if (db->slow_ms != 0 && !wait->told && waited >= db->slow_ms) {
+        wait->told = true;
+        db->on_slow(db->slow_arg);
+    }
+    if (db->answer_ms != 0)
+        left = waited < db->answer_ms ? db->answer_ms - waited : 0;
+    if (db->slow_ms != 0 && !wait->told &&
+        (left < 0 || left > db->slow_ms - waited))
+        left = db->slow_ms - waited;
+    return (int)left;
+}
+
+/* False when the server has said nothing in time: one that hangs (it was
  * stopped, or its disk is) must not hold the caller for ever. */
 static bool
-answer_is_there(struct db *db, struct span until)
+answer_is_there(struct db *db, struct wait *wait)
 {
     while (PQisBusy(db->conn) == 1) {
         struct pollfd server = {.fd = PQsocket(db->conn), .events = POLLIN};
-        int64_t left = span_as_ms(span_sub(until, clock_monotonic()));
+        int left;
 
-        if (db->answer_ms != 0 && left <= 0)
+        if (PQflush(db->conn) == 1)
+            server.events |= POLLOUT;
+        left = wait_left_ms(db, wait);
+        if (left == 0)
             return false;
-        (void)poll(&server, 1, db->answer_ms != 0 ? (int)left : -1);
+        (void)poll(&server, 1, left);
         if (PQconsumeInput(db->conn) != 1)
             return true; /* it broke: libpq has that as the result */
     }
     return true;
 }
 
+/* The next result, NULL when there is none, or none in time. */
+static PGresult *
+result_await(struct db *db, struct wait *wait)
+{
+    if (answer_is_there(db, wait))
+        return PQgetResult(db->conn);
+    db->broken = true; /* an answer may still come: never read it */
+    return NULL;
+}
+
 /* The last result of what was @sent; NULL when there is none. */
 static PGresult *
 answer_await(struct db *db, int sent)
 {
-    struct span until = span_add(clock_monotonic(), span_ms(db->answer_ms));
-    PGresult *last = NULL, *next = NULL;
+    struct wait wait = {.began = clock_monotonic()};
+    PGresult *last = NULL, *next;
 
     if (sent != 1)
         return NULL;
-    do {
-        if (!answer_is_there(db, until)) {
-            db->broken = true; /* an answer may still come: never read it */
-            PQclear(last);
-            return NULL;
-        }
-        next = PQgetResult(db->conn);
-        if (next != NULL) {
-            PQclear(last);
-            last = next;
-        }
-    } while (next != NULL);
+    while ((next = result_await(db, &wait)) != NULL) {
+        PQclear(last);
+        last = next;
+    }
+    if (db->broken) {
+        PQclear(last);
+        last = NULL;
+    }
     return last;
 }
 
@@ -386,11 +430,12 @@ static enum status
 calls_receive(struct db *db, const struct db_call *calls, size_t count,
               struct error *err)
 {
+    struct wait wait = {.began = clock_monotonic()};
     enum status status = STATUS_OK;
     PGresult *result;
 
     for (size_t i = 0; i < count; i++) {
-        result = PQgetResult(db->conn);
+        result = result_await(db, &wait);
         if (result == NULL)
             return connection_error(db, err);
         if (status == STATUS_OK) /* after the first failure all others fail */
@@ -398,9 +443,9 @@ calls_receive(struct db *db, const struct db_call *calls, size_t count,
                                    calls[i].rows, err);
         else
             PQclear(result);
-        PQclear(PQgetResult(db->conn));
+        PQclear(result_await(db, &wait));
     }
-    result = PQgetResult(db->conn);
+    result = result_await(db, &wait);
     if (status == STATUS_OK && PQresultStatus(result) != PGRES_PIPELINE_SYNC)
         status = connection_error(db, err);
     PQclear(result);
@@ -435,8 +480,11 @@ enum status
 db_command(struct db *db, const char *sql, const char *tag, struct error *err)
 {
     enum status status = STATUS_OK;
-    PGresult *result = PQexec(db->conn, sql);
+    int sent = PQsendQuery(db->conn, sql);
+    PGresult *result;
 
+    FAULT_STEP("db.command.sent");
+    result = answer_await(db, sent);
     if (PQresultStatus(result) != PGRES_COMMAND_OK)
         status = result_error(db, result, sql, err);
     else if (strcmp(PQcmdStatus(result), tag) != 0)
@@ -450,7 +498,7 @@ enum status
 db_script(struct db *db, const char *sql, struct error *err)
 {
     enum status status = STATUS_OK;
-    PGresult *result = PQexec(db->conn, sql);
+    PGresult *result = answer_await(db, PQsendQuery(db->conn, sql));
     ExecStatusType kind = PQresultStatus(result);
 
     if (kind != PGRES_COMMAND_OK && kind != PGRES_TUPLES_OK)
@@ -466,8 +514,10 @@ db_rollback(struct db *db)
 {
     PGTransactionStatusType state = PQtransactionStatus(db->conn);
 
+    if (db->broken)
+        return;
     if (state == PQTRANS_INTRANS || state == PQTRANS_INERROR)
-        PQclear(PQexec(db->conn, "ROLLBACK"));
+        PQclear(answer_await(db, PQsendQuery(db->conn, "ROLLBACK")));
 }
 
 static void
@@ -512,97 +562,4 @@ db_transact(struct db *db, db_body *body, void *arg, struct error *err)
         back_off(attempt);
     }
     return status;
-}
-
-/* --- rows ----------------------------------------------------------------- */
-
-size_t
-db_row_count(const struct db_rows *rows)
-{
-    return (size_t)PQntuples(rows->result);
-}
-
-int
-db_column_count(const struct db_rows *rows)
-{
-    return PQnfields(rows->result);
-}
-
-void
-db_rows_free(struct db_rows *rows)
-{
-    if (rows == NULL)
-        return;
-    PQclear(rows->result);
-    free(rows);
-}
-
-static void
-assert_in(const struct db_rows *rows, size_t row, int column)
-{
-    assert(row < db_row_count(rows));
-    assert(column >= 0);
-    assert(column < PQnfields(rows->result));
-}
-
-bool
-db_is_null(const struct db_rows *rows, size_t row, int column)
-{
-    assert_in(rows, row, column);
-    return PQgetisnull(rows->result, (int)row, column) != 0;
-}
-
-const char *
-db_text(const struct db_rows *rows, size_t row, int column)
-{
-    assert_in(rows, row, column);
-    return PQgetvalue(rows->result, (int)row, column);
-}
-
-int64_t
-db_i64(const struct db_rows *rows, size_t row, int column)
-{
-    const char *text = db_text(rows, row, column);
-    int64_t value = 0;
-    enum status status;
-
-    if (db_is_null(rows, row, column))
-        return 0;
-    status = parse_i64(text, strlen(text), &value);
-    assert(status == STATUS_OK);
-    (void)status;
-    return value;
-}
-
-bool
-db_bool(const struct db_rows *rows, size_t row, int column)
-{
-    return strcmp(db_text(rows, row, column), "t") == 0;
-}
-
-double
-db_double(const struct db_rows *rows, size_t row, int column)
-{
-    const char *text = db_text(rows, row, column);
-    double value = 0;
-    enum status status;
-
-    if (db_is_null(rows, row, column))
-        return 0;
-    status = parse_double(text, strlen(text), &value);
-    assert(status == STATUS_OK);
-    (void)status;
-    return value;
-}
-
-void
-db_bytes(const struct db_rows *rows, size_t row, int column, struct buf *out)
-{
-    const char *text = db_text(rows, row, column);
-    size_t size = 0;
-    unsigned char *bytes = PQunescapeBytea((const unsigned char *)text, &size);
-
-    assert(bytes != NULL);
-    buf_append(out, bytes, size);
-    PQfreemem(bytes);
 }

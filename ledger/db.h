@@ -64,10 +64,13 @@ struct db;
 MUST_CHECK enum status db_open(const char *conninfo, struct db **db,
                                struct error *err);
 void db_close(struct db *db);
-/* From now on db_run answers STATUS_RETRY when the server has not answered in
+/* From now on all below answer STATUS_RETRY when the server has not answered in
  * @ms (and the connection is of no more use); 0: it waits as long as it takes.
  */
 void db_set_deadline(struct db *db, int64_t ms);
+/* Call @on_slow once for each answer that takes longer than @ms; 0: never. */
+void db_set_slow(struct db *db, int64_t ms, void (*on_slow)(void *arg),
+                 void *arg);
 
 /* Run one statement. STATUS_RETRY: connection lost or serialization failure,
  * nothing is known to have happened; STATUS_CONFLICT: a unique or exclusion

@@ -11,7 +11,13 @@
 
 #include "common/banned.h"
 
-enum { INSTANCE_BYTES = 8 };
+enum {
+    INSTANCE_BYTES = 8,
+    SLOW_MS = 5000,
+    /* Over the statement_timeout below: only a server that hangs as a whole
+     * takes longer. */
+    ANSWER_MS = 75000,
+};
 
 static const struct statement name_statement = {
     .name = "writer_name",
@@ -76,8 +82,12 @@ session_open(struct session *session, struct error *err)
 
     assert(session->db == NULL);
     status = db_open(session->conninfo, &session->db, err);
-    if (status == STATUS_OK)
-        status = db_script(session->db, session_sql, err);
+    if (status != STATUS_OK)
+        return status;
+    db_set_deadline(session->db, ANSWER_MS);
+    if (session->on_slow != NULL)
+        db_set_slow(session->db, SLOW_MS, session->on_slow, session->slow_arg);
+    status = db_script(session->db, session_sql, err);
     if (status == STATUS_OK)
         status = db_run(session->db, &name_statement, &name, NULL, err);
     return status;

@@ -16,6 +16,8 @@ struct session {
     char *conninfo;
     char instance[40]; /* application_name, so that we find our old backend */
     uint64_t epoch;
+    void (*on_slow)(void *arg); /* the server lets us wait; may be NULL */
+    void *slow_arg;
 };
 
 void session_init(struct session *session, const char *conninfo);

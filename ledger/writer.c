@@ -3,10 +3,11 @@
  * A batch is tried until it is committed.  What failed decides what follows:
  *
  *   one write by itself    that write alone is rolled back and answered
- *   the server is away     reconnect, then the identical batch again
+ *   the server is away,    reconnect, then the identical batch again, as
+ *   its disk full          often as it takes
  *   the epoch is over      everything is answered STATUS_DENIED from now on
  *   the batch breaks the   after FAILURES_MAX times each of its writes runs
- *   server or the commit   alone; one that still does is put aside
+ *   server or the commit   alone; one that does so ALONE_MAX times is put aside
  */
 #include "ledger/writer.h"
 
@@ -20,8 +21,10 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "ledger/batch.h"
 #include "ledger/session.h"
 #include "ledger/write.h"
 
@@ -29,10 +32,13 @@
 
 enum {
     FAILURES_MAX = 3,
+    ALONE_MAX = 8, /* over several seconds: what is killed beside it does so
+                       by accident, but not that often */
     BACKOFF_FIRST_MS = 10,
     BACKOFF_MAX_MS = 2000,
     LOCK_POLL_MS = 1000,
-    SLICE_MS = 50, /* how soon a pause notices that it should end */
+    IDLE_CHECK_US = 1000000, /* a lost session is noticed without a write */
+    SLICE_MS = 50,           /* how soon a pause notices that it should end */
 };
 
 struct writer {
@@ -47,6 +53,7 @@ struct writer {
     pthread_t thread;
     struct session session;
     bool fenced;
+    bool idle; /* recovering with nothing to write */
     bool reachable;
     struct writer_events events;
 };
@@ -68,7 +75,8 @@ is_given_up(struct writer *writer)
     bool given_up;
 
     pthread_mutex_lock(&writer->mutex);
-    given_up = writer->closing && clock_monotonic().ns >= writer->give_up.ns;
+    given_up = writer->closing && (clock_monotonic().ns >= writer->give_up.ns ||
+                                   (writer->idle && writer->first == NULL));
     pthread_mutex_unlock(&writer->mutex);
     return given_up;
 }
@@ -105,6 +113,17 @@ tell_reachable(struct writer *writer, bool reachable, const struct error *err)
         writer->events.on_reachable(writer->events.arg, reachable);
 }
 
+/* The session's: it has waited for an answer for a while. */
+static void
+on_slow(void *arg)
+{
+    struct writer *writer = arg;
+    struct error err = {0};
+
+    (void)error_set(&err, STATUS_RETRY, "the database is slow to answer");
+    tell_reachable(writer, false, &err);
+}
+
 static void
 tell_fenced(struct writer *writer)
 {
@@ -138,8 +157,29 @@ recover(struct writer *writer, struct error *err)
         if (status != STATUS_OK)
             back_off(writer, i);
     }
-    tell_reachable(writer, true, err);
     return STATUS_OK;
+}
+
+/* Take a session up again that was lost with nothing to write: new jobs are
+ * refused meanwhile, and a reign that has ended is noticed. */
+static void
+idle_check(struct writer *writer)
+{
+    struct error err = {0};
+    enum status status;
+
+    if (writer->fenced ||
+        (writer->session.db != NULL && db_is_usable(writer->session.db)))
+        return;
+    (void)error_set(&err, STATUS_RETRY, "the connection was lost");
+    session_close(&writer->session);
+    writer->idle = true;
+    status = recover(writer, &err);
+    writer->idle = false;
+    if (status == STATUS_OK)
+        tell_reachable(writer, true, NULL);
+    else if (status == STATUS_DENIED)
+        tell_fenced(writer);
 }
 
 /* --- batches -------------------------------------------------------------- */
@@ -152,12 +192,20 @@ enum outcome {
     OUTCOME_REFUSED, /* the commit fails: repeating cannot help */
 };
 
-/* Full disk, too many connections, a standby: never a statement's fault. */
+/* Disk, memory or connections are used up; read only; starting: nothing can be
+ * written now, and it is not a statement's fault. */
 static bool
 is_outage(const struct error *err)
 {
-    return strcmp(err->code, "53100") == 0 || strcmp(err->code, "53300") == 0 ||
-           strcmp(err->code, "25006") == 0;
+    return strncmp(err->code, "53", 2) == 0 ||
+           strcmp(err->code, "25006") == 0 || strcmp(err->code, "57P03") == 0;
+}
+
+/* The other side of a conflict made this one fail. */
+static bool
+is_conflict(const struct error *err)
+{
+    return strncmp(err->code, "40", 2) == 0 || strcmp(err->code, "55P03") == 0;
 }
 
 static enum outcome
@@ -167,103 +215,15 @@ outcome_of(enum status status, const struct error *err)
         return OUTCOME_COMMITTED;
     if (status != STATUS_RETRY)
         return OUTCOME_REFUSED;
-    return is_outage(err) ? OUTCOME_AWAY : OUTCOME_BROKEN;
+    return is_outage(err) || is_conflict(err) ? OUTCOME_AWAY : OUTCOME_BROKEN;
 }
 
-/* Run @write under its savepoint.  STATUS_OK: it is done, or it failed for
- * itself and says so; else the batch has failed. */
+/* What a fault point stands for: the connection breaks here. */
 static enum status
-write_run(struct writer *writer, struct write *write, struct error *err)
+break_off(struct writer *writer, struct error *err)
 {
-    enum status status =
-        db_command(writer->session.db, "SAVEPOINT one", "SAVEPOINT", err);
-
-    if (status != STATUS_OK)
-        return status;
-    write_reset(write);
-    for (size_t i = 0; status == STATUS_OK && i < write->count; i++)
-        status = db_run(writer->session.db, write->items[i]->statement,
-                        write->items[i]->params, &write->rows[i], err);
-    if (status == STATUS_RETRY)
-        return status;
-    if (status != STATUS_OK) {
-        write_reset(write);
-        write->status = status;
-        write->err = *err;
-        status = db_command(writer->session.db, "ROLLBACK TO SAVEPOINT one",
-                            "ROLLBACK", err);
-    }
-    if (status == STATUS_OK)
-        status = db_command(writer->session.db, "RELEASE SAVEPOINT one",
-                            "RELEASE", err);
-    return status;
-}
-
-/* As many of the next writes as fit one exchange with the server. */
-static size_t
-group_fill(struct write **writes, size_t count, struct db_call *calls,
-           size_t *call_count)
-{
-    size_t used = 0;
-    size_t total = 0;
-
-    for (; used < count && total + writes[used]->count <= DB_CALLS_MAX;
-         used++) {
-        struct write *write = writes[used];
-
-        write_reset(write);
-        for (size_t i = 0; i < write->count; i++)
-            calls[total++] = (struct db_call){
-                .statement = write->items[i]->statement,
-                .params = write->items[i]->params,
-                .rows = &write->rows[i],
-            };
-    }
-    *call_count = total;
-    return used;
-}
-
-/* Writes seldom fail, so a group is first run as if none did: in one exchange,
- * under one savepoint.  If one fails the group is undone and each of its writes
- * runs under a savepoint of its own. */
-static enum status
-group_run(struct writer *writer, struct write **writes, size_t count,
-          size_t *used, struct error *err)
-{
-    struct db_call calls[DB_CALLS_MAX];
-    size_t call_count = 0;
-    enum status status =
-        db_command(writer->session.db, "SAVEPOINT many", "SAVEPOINT", err);
-
-    *used = group_fill(writes, count, calls, &call_count);
-    if (status != STATUS_OK)
-        return status;
-    status = db_run_all(writer->session.db, calls, call_count, err);
-    if (status == STATUS_OK)
-        return db_command(writer->session.db, "RELEASE SAVEPOINT many",
-                          "RELEASE", err);
-    if (status == STATUS_RETRY)
-        return status;
-    status = db_command(writer->session.db, "ROLLBACK TO SAVEPOINT many",
-                        "ROLLBACK", err);
-    for (size_t i = 0; status == STATUS_OK && i < *used; i++)
-        status = write_run(writer, writes[i], err);
-    if (status == STATUS_OK)
-        status = db_command(writer->session.db, "RELEASE SAVEPOINT many",
-                            "RELEASE", err);
-    return status;
-}
-
-static enum status
-batch_run(struct writer *writer, struct write **batch, size_t count,
-          struct error *err)
-{
-    enum status status = STATUS_OK;
-    size_t used = 0;
-
-    for (size_t done = 0; status == STATUS_OK && done < count; done += used)
-        status = group_run(writer, batch + done, count - done, &used, err);
-    return status;
+    session_close(&writer->session);
+    return error_set(err, STATUS_RETRY, "broken at a fault point");
 }
 
 static enum outcome
@@ -274,15 +234,22 @@ batch_try(struct writer *writer, struct write **batch, size_t count,
 
     if (writer->session.db == NULL)
         return OUTCOME_AWAY;
+    FAULT_STEP("writer.begin");
     status = session_begin(&writer->session, err);
     if (status == STATUS_DENIED)
         return OUTCOME_FENCED;
+    if (status == STATUS_OK && FAULT_POINT("writer.begun"))
+        status = break_off(writer, err);
     if (status == STATUS_RETRY)
         return OUTCOME_AWAY;
     if (status == STATUS_OK)
-        status = batch_run(writer, batch, count, err);
+        status = batch_run(writer->session.db, batch, count, err);
+    if (status == STATUS_OK && FAULT_POINT("writer.run"))
+        status = break_off(writer, err);
     if (status == STATUS_OK)
         status = db_command(writer->session.db, "COMMIT", "COMMIT", err);
+    if (status == STATUS_OK && FAULT_POINT("writer.committed"))
+        status = break_off(writer, err);
     return outcome_of(status, err);
 }
 
@@ -316,9 +283,10 @@ batch_decide(struct writer *writer, struct write **batch, size_t count,
              struct error *err)
 {
     enum outcome outcome = OUTCOME_AWAY;
+    int failures_max = count > 1 ? FAILURES_MAX : ALONE_MAX;
     int failures = 0;
 
-    for (int tries = 0; failures < FAILURES_MAX; tries++) {
+    for (int tries = 0; failures < failures_max; tries++) {
         struct error away;
         enum status status;
 
@@ -327,6 +295,8 @@ batch_decide(struct writer *writer, struct write **batch, size_t count,
             return outcome;
         if (outcome != OUTCOME_AWAY)
             failures++;
+        else if (is_outage(err))
+            tell_reachable(writer, false, err);
         if (outcome != OUTCOME_REFUSED)
             back_off(writer, tries);
         away = *err;
@@ -388,21 +358,35 @@ write_finish(struct write *write)
     write_free(write);
 }
 
-/* Waits for work; 0 when the writer is closing and nothing is left. */
-static size_t
-batch_take(struct writer *writer, struct write **batch)
+/* Wait for work, but not long.  The mutex is held. */
+static void
+work_wait(struct writer *writer)
 {
-    size_t count = 0;
+    int64_t until_us = clock_wall().us + IDLE_CHECK_US;
+    struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
+                             .tv_nsec = (long)(until_us % 1000000) * 1000};
 
+    (void)pthread_cond_timedwait(&writer->changed, &writer->mutex, &until);
+}
+
+/* The next writes, perhaps none; false when the writer is closing and nothing
+ * is left. */
+static bool
+batch_take(struct writer *writer, struct write **batch, size_t *count)
+{
+    bool goes_on;
+
+    *count = 0;
     pthread_mutex_lock(&writer->mutex);
-    while (writer->first == NULL && !writer->closing)
-        pthread_cond_wait(&writer->changed, &writer->mutex);
-    while (writer->first != NULL && count < WRITER_BATCH_MAX) {
-        batch[count++] = writer->first;
+    if (writer->first == NULL && !writer->closing)
+        work_wait(writer);
+    while (writer->first != NULL && *count < WRITER_BATCH_MAX) {
+        batch[(*count)++] = writer->first;
         writer->first = writer->first->next;
     }
+    goes_on = *count > 0 || !writer->closing;
     pthread_mutex_unlock(&writer->mutex);
-    return count;
+    return goes_on;
 }
 
 static void *
@@ -412,10 +396,19 @@ on_thread(void *arg)
     struct write *batch[WRITER_BATCH_MAX];
     size_t count;
 
-    while ((count = batch_take(writer, batch)) > 0) {
+    while (batch_take(writer, batch, &count)) {
+        if (count == 0) {
+            idle_check(writer);
+            continue;
+        }
         batch_commit(writer, batch, count);
-        for (size_t i = 0; i < count; i++)
+        if (!writer->fenced && writer->session.db != NULL)
+            tell_reachable(writer, true, NULL);
+        FAULT_STEP("writer.answer");
+        for (size_t i = 0; i < count; i++) {
             write_finish(batch[i]);
+            FAULT_STEP("writer.answered");
+        }
     }
     return NULL;
 }
@@ -446,6 +439,8 @@ writer_new(const char *conninfo, const struct writer_events *events)
     pthread_mutex_init(&writer->mutex, NULL);
     pthread_cond_init(&writer->changed, NULL);
     session_init(&writer->session, conninfo);
+    writer->session.on_slow = on_slow;
+    writer->session.slow_arg = writer;
     if (events != NULL)
         writer->events = *events;
     writer->reachable = true;

@@ -80,7 +80,7 @@ export async function end(name, signal) {
     return { code: child.exitCode, signal: child.signalCode };
 }
 
-export async function coordinator_start() {
+export async function coordinator_start(words = []) {
     ports.https ??= await free_port();
     ports.link ??= await free_port();
     const child = begin("coordinator", "berth-coordinator", [
@@ -90,6 +90,7 @@ export async function coordinator_start() {
         `${ports.https}`,
         "--link-port",
         `${ports.link}`,
+        ...words,
     ]);
     const env = path.join(dev, "env");
     await poll(
@@ -181,8 +182,8 @@ export const lending = (...names) =>
         START_S,
     );
 
-export async function network_start(agents) {
-    await coordinator_start();
+export async function network_start(agents, words = []) {
+    await coordinator_start(words);
     for (const id of model_ids) {
         const added = await berth([
             "models",

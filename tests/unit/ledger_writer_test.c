@@ -3,10 +3,12 @@
 #include "ledger/writer.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -251,6 +253,253 @@ a_lost_connection_is_taken_up_again(void **state)
     assert_int_equal(notes_between(4000, 4009), 10);
 }
 
+/* Numbers out of range and rules that are broken, between good writes. */
+static void
+writes_that_fail_for_themselves_hold_up_nobody(void **state)
+{
+    static const struct statement range = {
+        .name = "test_range",
+        .sql = "SELECT $1::bigint + 9223372036854775807",
+        .shape = DB_ONE,
+        .param_count = 1,
+    };
+    static const struct statement null = {
+        .name = "test_null",
+        .sql = "INSERT INTO public.note SELECT NULL WHERE $1::bigint > 0",
+        .shape = DB_NONE,
+        .param_count = 1,
+    };
+    const struct statement *const kinds[] = {
+        &note_statement, &range, &note_statement, &null, &note_statement};
+    static const char *const codes[] = {"", "22003", "", "23502", ""};
+    struct answer answers[5];
+    struct write *writes[5];
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        writes[i] = answer_write(&answers[i]);
+        add_number(writes[i], kinds[i], 6000 + i);
+    }
+    for (int i = 0; i < 5; i++)
+        writer_submit(books.writer, writes[i]);
+    for (int i = 0; i < 5; i++) {
+        bool good = codes[i][0] == '\0';
+
+        assert_int_equal(answer_wait(&answers[i]),
+                         good ? STATUS_OK : STATUS_INTERNAL);
+        if (!good)
+            assert_string_equal(answers[i].err.code, codes[i]);
+    }
+    assert_int_equal(notes_between(6000, 6004), 3);
+}
+
+static void
+script(const char *sql)
+{
+    struct error err = {0};
+
+    assert_int_equal(db_script(books.db, sql, &err), STATUS_OK);
+}
+
+/* From now on the first @times inserts of a number over 7000 fail with @code;
+ * a sequence counts them, since it is not rolled back. */
+static void
+trouble_make(const char *code, int times)
+{
+    char sql[700];
+
+    (void)snprintf(
+        sql, sizeof(sql),
+        "DROP SEQUENCE IF EXISTS public.tries; CREATE SEQUENCE public.tries;"
+        "CREATE OR REPLACE FUNCTION public.trouble() RETURNS trigger"
+        " LANGUAGE plpgsql AS $$ BEGIN"
+        " IF NEW.id >= 7000 AND NEW.id < 8000 AND"
+        " nextval('public.tries') <= %d THEN"
+        " RAISE EXCEPTION 'made by a test' USING ERRCODE = '%s'; END IF;"
+        " RETURN NEW; END $$;"
+        "CREATE OR REPLACE TRIGGER trouble BEFORE INSERT ON public.note"
+        " FOR EACH ROW EXECUTE FUNCTION public.trouble()",
+        times, code);
+    script(sql);
+}
+
+/* More often than the writer takes a write for broken. */
+static void
+a_write_that_meets_an_outage_or_a_conflict_is_never_given_up(void **state)
+{
+    enum { TIMES = 7 };
+    static const char *const codes[] = {"53100", "53200", "53300", "25006",
+                                        "40001", "40P01", "57P03"};
+    struct answer answers[2];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(codes); i++) {
+        struct write *good = answer_write(&answers[0]);
+        struct write *late = answer_write(&answers[1]);
+
+        trouble_make(codes[i], TIMES);
+        add_number(good, &note_statement, 6100 + (int)i);
+        add_number(late, &note_statement, 7000 + (int)i);
+        writer_submit(books.writer, good);
+        writer_submit(books.writer, late);
+        assert_int_equal(answer_wait(&answers[1]), STATUS_OK);
+        assert_int_equal(answer_wait(&answers[0]), STATUS_OK);
+        assert_int_equal(answers[1].calls, 1);
+        assert_int_equal(notes_between(7000 + (int)i, 7000 + (int)i), 1);
+        assert_int_equal(books_number(&books, "SELECT last_value FROM"
+                                              " public.tries"),
+                         TIMES + 1);
+    }
+    script("DROP TRIGGER trouble ON public.note");
+}
+
+/* What the writer said about the database. */
+struct said {
+    int lost;
+    int back;
+};
+
+static void
+on_reachable(void *arg, int reachable)
+{
+    struct said *said = arg;
+
+    __atomic_add_fetch(reachable ? &said->back : &said->lost, 1,
+                       __ATOMIC_SEQ_CST);
+}
+
+static void
+wait_for(const int *count, int wanted)
+{
+    enum { POLLS_MAX = 6000 };
+    struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+
+    for (int i = 0; i < POLLS_MAX; i++) {
+        if (__atomic_load_n(count, __ATOMIC_SEQ_CST) >= wanted)
+            return;
+        (void)nanosleep(&pause, NULL);
+    }
+    fail();
+}
+
+static void
+writer_listened(struct said *said)
+{
+    struct writer_events events = {.on_reachable = on_reachable, .arg = said};
+
+    writer_close(books.writer, 1000);
+    assert_int_equal(writer_open(books.conninfo, said != NULL ? &events : NULL,
+                                 NULL, &books.writer, &books.epoch, NULL),
+                     STATUS_OK);
+}
+
+static void
+a_full_disk_is_told_until_it_has_room(void **state)
+{
+    struct said said = {0};
+    struct answer answer;
+    struct write *write = answer_write(&answer);
+
+    (void)state;
+    writer_listened(&said);
+    trouble_make("53100", INT32_MAX);
+    add_number(write, &note_statement, 7100);
+    writer_submit(books.writer, write);
+    wait_for(&said.lost, 1);
+    assert_int_equal(said.back, 0);
+    assert_int_equal(notes_between(7100, 7100), 0);
+    script("DROP TRIGGER trouble ON public.note");
+    assert_int_equal(answer_wait(&answer), STATUS_OK);
+    wait_for(&said.back, 1);
+    assert_int_equal(notes_between(7100, 7100), 1);
+    assert_int_equal(said.lost, 1);
+    writer_listened(NULL);
+}
+
+static const char backend_sql[] =
+    "SELECT coalesce(max(pid), 0)::bigint FROM pg_stat_activity"
+    " WHERE application_name LIKE 'berth-writer-%'";
+
+static void
+a_lost_connection_is_noticed_with_nothing_to_write(void **state)
+{
+    struct said said = {0};
+    int64_t before;
+
+    (void)state;
+    writer_listened(&said);
+    before = books_number(&books, backend_sql);
+    assert_true(before > 0);
+    assert_int_equal(kill((pid_t)before, SIGTERM), 0);
+    wait_for(&said.lost, 1);
+    wait_for(&said.back, 1);
+    assert_true(books_number(&books, backend_sql) != before);
+    writer_listened(NULL);
+}
+
+/* The backend is stopped: no answer comes, and no end of the connection. */
+static void
+a_server_that_hangs_is_told_and_awaited(void **state)
+{
+    struct said said = {0};
+    struct answer answers[2];
+    struct write *write = answer_write(&answers[1]);
+    int64_t backend;
+
+    (void)state;
+    writer_listened(&said);
+    assert_int_equal(note(6200, &answers[0]), STATUS_OK);
+    backend = books_number(&books, backend_sql);
+    assert_int_equal(kill((pid_t)backend, SIGSTOP), 0);
+    add_number(write, &note_statement, 6201);
+    writer_submit(books.writer, write);
+    wait_for(&said.lost, 1);
+    assert_int_equal(kill((pid_t)backend, SIGCONT), 0);
+    assert_int_equal(answer_wait(&answers[1]), STATUS_OK);
+    wait_for(&said.back, 1);
+    assert_int_equal(notes_between(6200, 6201), 2);
+    writer_listened(NULL);
+}
+
+/* The server is there, the writer's backend is killed again and again while it
+ * works: before a statement, within one, before and after a commit. */
+static void
+a_backend_killed_at_any_moment_loses_and_doubles_nothing(void **state)
+{
+    enum { COUNT = 3000, STEP = 50 };
+    struct answer *answers = mem_array(COUNT, sizeof(*answers));
+    int64_t wallet = books_wallet(&books, 501, 0);
+
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        struct write *write = answer_write(&answers[i]);
+        char id[UUID_TEXT_BYTES];
+
+        ledger_grant(write, books.epoch, books_uuid(0x90000 + (uint64_t)i, id),
+                     wallet, (struct credits){1});
+        writer_submit(books.writer, write);
+        if (i % STEP == STEP - 1) {
+            (void)books_number(&books,
+                               "SELECT count(pg_terminate_backend(pid)) FROM"
+                               " pg_stat_activity WHERE application_name"
+                               " LIKE 'berth-writer-%'");
+            /* Some of it is done before the next one is killed. */
+            assert_int_equal(answer_wait(&answers[i - STEP + 1]), STATUS_OK);
+        }
+    }
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(answer_wait(&answers[i]), STATUS_OK);
+        assert_int_equal(answers[i].calls, 1);
+    }
+    assert_int_equal(books_number(&books,
+                                  "SELECT b.credits FROM ledger.balance b"
+                                  " JOIN ledger.account a ON a.id = b.account"
+                                  " WHERE a.owner = 501 AND a.kind = 1"),
+                     COUNT);
+    assert_int_equal(books_violations(&books), 0);
+    free(answers);
+}
+
 static void
 a_second_writer_waits_until_it_is_stopped(void **state)
 {
@@ -352,6 +601,14 @@ main(void)
         cmocka_unit_test(a_write_that_kills_its_connection_is_put_aside),
         cmocka_unit_test(kill_9_of_the_server_loses_and_doubles_nothing),
         cmocka_unit_test(a_lost_connection_is_taken_up_again),
+        cmocka_unit_test(writes_that_fail_for_themselves_hold_up_nobody),
+        cmocka_unit_test(
+            a_write_that_meets_an_outage_or_a_conflict_is_never_given_up),
+        cmocka_unit_test(a_full_disk_is_told_until_it_has_room),
+        cmocka_unit_test(a_lost_connection_is_noticed_with_nothing_to_write),
+        cmocka_unit_test(a_server_that_hangs_is_told_and_awaited),
+        cmocka_unit_test(
+            a_backend_killed_at_any_moment_loses_and_doubles_nothing),
         cmocka_unit_test(a_second_writer_waits_until_it_is_stopped),
         cmocka_unit_test(no_server_is_a_retry),
         cmocka_unit_test(a_writer_whose_epoch_is_over_writes_nothing),
