@@ -38,7 +38,7 @@ import { KINDS, schedule } from "./schedule.mjs";
 import { Site, impossible } from "./site.mjs";
 
 const AGENTS = ["node-1", "node-2", "node-3", "node-4"];
-const WORKERS = Number(process.env.WORKERS ?? 10);
+const WORKERS = Number(process.env.WORKERS || 10);
 const GRANT_UCR = 400_000_000_000;
 const ASK_MS = 300; // for an answer of a coordinator that may be stopped
 const SETTLE_MS = 500; // load before the first fault
@@ -50,7 +50,9 @@ const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
 const events = [];
 const born = process.hrtime.bigint();
 const now_ms = () => Number((process.hrtime.bigint() - born) / 1_000_000n);
-const write = (event) => events.push({ t: now_ms(), ...event });
+const write = (event) => {
+    events.push({ t: now_ms(), ...event });
+};
 
 function keep_logs(seed, state, violations) {
     const place = path.join(root, "build/chaos", `${seed}`);
@@ -204,7 +206,8 @@ async function campaign(seed, plan, kinds) {
 
 function kinds_wanted() {
     const not = impossible();
-    const only = process.env.ONLY?.split(",") ?? Object.keys(KINDS);
+    const only = process.env.ONLY?.split(",").filter(Boolean) ?? [];
+    if (only.length === 0) only.push(...Object.keys(KINDS));
     for (const kind of only)
         assert.ok(KINDS[kind], `ONLY: no kind ${kind}: ${Object.keys(KINDS)}`);
     const skipped = new Map();
@@ -262,8 +265,9 @@ function verdict_print(seed, { state, violations, faults, before, after }) {
     );
 }
 
-const seed = Number(process.env.SEED ?? randomInt(2 ** 31));
-const count = Number(process.env.FAULTS ?? 1000);
+// make passes what was not given as an empty text.
+const seed = Number(process.env.SEED || randomInt(2 ** 31));
+const count = Number(process.env.FAULTS || 1000);
 const { kinds, skipped } = kinds_wanted();
 for (const [kind, why] of skipped) console.log(`skip ${kind}: ${why}`);
 console.log(`chaos: SEED=${seed} FAULTS=${count} ONLY=${kinds}`);

@@ -7,6 +7,7 @@ import { spawnSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 
+import { children_of } from "../integration/lib.mjs";
 import {
     cluster_folder,
     folder,
@@ -18,8 +19,18 @@ import { engines_of } from "../integration/fleet.mjs";
 const HOUR_S = 3600;
 const DELAY_MS = 120;
 const SPARE_DESCRIPTORS = 1;
+const UP_DESCRIPTORS = 10;
+const TRIES = 20;
+const AGAIN_MS = 100;
 
-const choose = (list, draw) => list[draw % list.length];
+class Missing extends Error {
+    code = "ESRCH";
+}
+
+function choose(list, draw) {
+    if (list.length === 0) throw new Missing("nobody to harm");
+    return list[draw % list.length];
+}
 
 // --- processes --------------------------------------------------------------
 
@@ -34,7 +45,6 @@ function term_part(site, name) {
 }
 
 function stop(site, pid) {
-    if (pid === undefined) return undefined;
     site.signal(pid, "SIGSTOP");
     return () => site.signal(pid, "SIGCONT");
 }
@@ -92,18 +102,22 @@ function fill(place) {
 }
 
 function limit_descriptors(pid) {
-    const before = fs
+    const [, soft, hard] = fs
         .readFileSync(`/proc/${pid}/limits`, "utf8")
         .match(/^Max open files\s+(\S+)\s+(\S+)/m);
     const open = fs.readdirSync(`/proc/${pid}/fd`).length;
-    const set = (soft) =>
+    // A program that is still being loaded ends in its libraries.
+    if (open < UP_DESCRIPTORS) throw new Missing("not up yet");
+    const set = (process_id, limit) =>
         spawnSync("prlimit", [
-            `--pid=${pid}`,
-            `--nofile=${soft}:${before[2]}`,
+            `--pid=${process_id}`,
+            `--nofile=${limit}:${hard}`,
         ]);
-    set(open + SPARE_DESCRIPTORS);
+    set(pid, open + SPARE_DESCRIPTORS);
+    // What it started meanwhile has inherited the limit.  Those that have
+    // ended cannot be set, which is as good.
     return () => {
-        set(before[1]); // fails when it has ended, which is as good
+        for (const child of [pid, ...children_of(pid)]) set(child, soft);
     };
 }
 
@@ -111,16 +125,12 @@ function limit_descriptors(pid) {
 
 const FAULTS = {
     "kill-agent": kill_part,
-    "kill-engine": (site, name, draw) => {
-        const pid = engine_of(name, draw);
-        if (pid !== undefined) site.signal(pid, "SIGKILL");
-    },
+    "kill-engine": (site, name, draw) =>
+        site.signal(engine_of(name, draw), "SIGKILL"),
     "kill-coordinator": kill_part,
     "kill-postgres": (site) => site.signal(site.postmaster(), "SIGKILL"),
-    "kill-backend": (site, name, draw) => {
-        const pid = choose(site.backends(), draw);
-        if (pid !== undefined) site.signal(pid, "SIGKILL");
-    },
+    "kill-backend": (site, name, draw) =>
+        site.signal(choose(site.backends(), draw), "SIGKILL"),
     "stop-agent": (site, name) => stop(site, part(name).pid),
     "stop-engine": (site, name, draw) => stop(site, engine_of(name, draw)),
     "stop-coordinator": (site, name) => stop(site, part(name).pid),
@@ -145,13 +155,15 @@ const FAULTS = {
     "files-coordinator": (site, name) => limit_descriptors(part(name).pid),
 };
 
-// A process that a fault needs may be gone just then: no fault.
+// A process that a fault needs may be gone just then: {missed}.
 export async function do_fault(site, kind, target, draw) {
-    try {
-        return { heal: await FAULTS[kind](site, target, draw) };
-    } catch (error) {
-        if (["ENOENT", "ESRCH"].includes(error.code)) return { missed: true };
-        throw error;
+    for (let tries = 0; tries < TRIES; tries++) {
+        try {
+            return { heal: await FAULTS[kind](site, target, draw) };
+        } catch (error) {
+            if (!["ENOENT", "ESRCH"].includes(error.code)) throw error;
+            await new Promise((resume) => setTimeout(resume, AGAIN_MS));
+        }
     }
+    return { missed: true };
 }
-

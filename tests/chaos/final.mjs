@@ -108,6 +108,10 @@ export async function state_of({ requests, users, workers }) {
         hold_ends: await query(
             "SELECT hold, kind, charged FROM ledger.hold_end",
         ),
+        settled: await query(
+            "SELECT job, convert_from(record, 'UTF8')::json AS record " +
+                "FROM ledger.settlement",
+        ),
         results: await results_of(jobs, secrets),
         ledger: await must(200, "GET", "/api/v1/ledger/check"),
     };

@@ -208,15 +208,15 @@ export class Site {
         await this.begin_again(name);
     }
 
-    // Signals to whom may have gone meanwhile.
+    // One that has gone meanwhile needs no SIGCONT.
     signal(pid, signal) {
-        if (signal === "SIGSTOP") this.stopped.add(pid);
-        if (signal === "SIGCONT") this.stopped.delete(pid);
         try {
             process.kill(pid, signal);
+            if (signal === "SIGSTOP") this.stopped.add(pid);
         } catch (error) {
-            if (error.code !== "ESRCH") throw error;
+            if (signal !== "SIGCONT" || error.code !== "ESRCH") throw error;
         }
+        if (signal === "SIGCONT") this.stopped.delete(pid);
     }
 
     postmaster() {
