@@ -81,7 +81,7 @@ endif
 
 .DELETE_ON_ERROR:
 .PHONY: all programs deps deps-check demo run stop check check-all check-unit \
-        check-asan check-tsan check-darwin check-arm64 fuzz-smoke bench lint format golden \
+        check-asan check-tsan check-darwin check-arm64 fuzz-smoke chaos bench lint format golden \
         install uninstall dist clean help
 .DEFAULT_GOAL := all
 
@@ -210,6 +210,11 @@ check-darwin: $(JS)
 fuzz-smoke:
 	@sh tests/fuzz/smoke
 
+# make chaos SEED=n FAULTS=n ONLY=kind,...: docs/chaos.md
+chaos: all $(JS)
+	@SEED=$(SEED) FAULTS=$(FAULTS) ONLY=$(ONLY) \
+	    tests/integration/with_node tests/chaos/chaos.mjs
+
 bench: all $(BENCH)
 	@for program in $(BENCH); do $$program || exit 1; done
 
@@ -268,6 +273,7 @@ help:
 	@echo 'make check-darwin   compile every file for macOS on arm64'
 	@echo 'make check-arm64    the NEON kernels under emulation'
 	@echo 'make fuzz-smoke     each fuzz target for a short while'
+	@echo 'make chaos     1,000 faults under load; SEED=n FAULTS=n ONLY=kind,...'
 	@echo 'make bench     measurements, as ratios within one run'
 	@echo 'make lint, format, golden, install, uninstall, dist, clean'
 	@echo 'MODE=release|debug|asan|tsan|coverage   V=1 shows commands'

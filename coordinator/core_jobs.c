@@ -199,7 +199,9 @@ end_cancelled(struct core *core, struct job *job)
                         "the coordinator is stopping: try again");
     else
         (void)error_set(&job->error, STATUS_CONFLICT,
-                        "the job was cancelled: %s", job->cancel_reason);
+                        "the job was cancelled: %s; send it again if it is "
+                        "still wanted",
+                        job->cancel_reason);
     (void)error_tag(&job->error, "cancelled", NULL);
     job_end(core, job, "cancelled", "cancelled", job->cancel_reason);
 }

@@ -36,7 +36,7 @@ static void
 earlier_forget(struct job *job)
 {
     for (size_t i = 0; i + 1 < job->attempt_count; i++)
-        job->attempts[i].ids = 0;
+        job->attempts[i].ids = job->attempts[i].done = 0;
 }
 
 static void

@@ -52,6 +52,7 @@ settlement_fill(const struct job *job, const struct record_state *state,
             &settlement->attempts[settlement->attempt_count++];
 
         to->number = attempt->number;
+        to->done = attempt->done;
         to->ids = attempt->ids;
         snprintf(to->end_reason, sizeof(to->end_reason), "%.23s",
                  attempt->end_reason);

@@ -110,7 +110,8 @@ choose(struct core *core, const struct job *job, bool forgive,
     free(targets);
     if (status == STATUS_INVALID && awaited) {
         status = error_set(err, STATUS_NO_CAPACITY,
-                           "nodes that may hold it have not called yet");
+                           "nodes that may hold it have not called yet: try "
+                           "again in a few seconds");
         (void)error_tag(err, "no_capacity", NULL);
     }
     return status;

@@ -430,6 +430,9 @@ store_attempts_adopt(struct db *db, struct job *job, struct error *err)
     }
     if (status == STATUS_OK)
         job->attempt_count = count;
+    for (size_t i = 1; i < count; i++)
+        job->attempts[i].done =
+            job->attempts[i - 1].done + job->attempts[i - 1].ids;
     db_rows_free(rows);
     return status;
 }

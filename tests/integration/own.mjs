@@ -40,23 +40,26 @@ const parts = new Map(); // name -> child process
 
 export const folder = fs.mkdtempSync(path.join(os.tmpdir(), "berth-restart."));
 // As long as a path to a socket must not be, with blanks in it.
-const dev = path.join(
+export const dev = path.join(
     folder,
     `a place ${"with a long name ".repeat(8)}`.trim(),
 );
-const ports = {};
+export const ports = {};
 let programs_end = false;
+const at_ends = []; // {before, after} the programs end
 
 network.folder = folder;
 
+export const part = (name) => parts.get(name);
 export const pid_of_part = (name) => parts.get(name).pid;
 export const cluster_folder = () =>
     fs.readFileSync(path.join(dev, "cluster"), "utf8").split("\n")[0];
 
-export function begin(name, program, words) {
+export function begin(name, program, words, env = {}) {
     const log = fs.openSync(path.join(folder, `${name}.log`), "a");
     const child = spawn(path.join(bin, program), words, {
         stdio: ["ignore", log, log],
+        env: { ...process.env, ...env },
     });
     fs.closeSync(log);
     fs.writeFileSync(path.join(folder, `${name}.pid`), `${child.pid}`);
@@ -64,7 +67,7 @@ export function begin(name, program, words) {
     return child;
 }
 
-const has_ended = (child) =>
+export const has_ended = (child) =>
     child.exitCode !== null || child.signalCode !== null;
 
 // Send @signal and wait for the end; {code, signal}.
@@ -80,10 +83,11 @@ export async function end(name, signal) {
     return { code: child.exitCode, signal: child.signalCode };
 }
 
-export async function coordinator_start(words = []) {
+// @words are added to its command line, @env to its environment.
+export async function coordinator_begin({ words = [], env } = {}) {
     ports.https ??= await free_port();
     ports.link ??= await free_port();
-    const child = begin("coordinator", "berth-coordinator", [
+    const all = [
         "--dev",
         dev,
         "--https-port",
@@ -91,7 +95,12 @@ export async function coordinator_start(words = []) {
         "--link-port",
         `${ports.link}`,
         ...words,
-    ]);
+    ];
+    return begin("coordinator", "berth-coordinator", all, env);
+}
+
+export async function coordinator_start(more) {
+    const child = await coordinator_begin(more);
     const env = path.join(dev, "env");
     await poll(
         "the coordinator",
@@ -146,7 +155,7 @@ export async function agent_join(name, owner, ...words) {
     assert.equal(joined.code, 0, joined.stderr);
 }
 
-export function agent_start(name, more = {}) {
+export function agent_start(name, more = {}, env = {}) {
     const config = path.join(folder, `${name}.conf`);
     const values = {
         models: models_folder,
@@ -156,13 +165,9 @@ export function agent_start(name, more = {}) {
     };
     const lines = Object.entries(values).map((pair) => pair.join(" = "));
     fs.writeFileSync(config, `${lines.join("\n")}\n`);
-    begin(name, "berth-node", [
-        "--home",
-        path.join(folder, name),
-        "run",
-        "--config",
-        config,
-    ]);
+    const home = path.join(folder, name);
+    const words = ["--home", home, "run", "--config", config];
+    return begin(name, "berth-node", words, env);
 }
 
 export const lending = (...names) =>
@@ -200,12 +205,18 @@ export async function network_start(agents, words = []) {
     await lending(...agents);
 }
 
+// What must happen at the end, however it comes: before() the programs end,
+// after() that, while the folders are still there.
+export const at_end = (hooks) => at_ends.push(hooks);
+
 // End all of it, agents first, and forget the folders.
 export async function network_end() {
     if (programs_end) return;
     programs_end = true;
+    for (const { before } of at_ends) await before?.();
     const names = [...parts.keys()].sort().reverse();
     for (const name of names) await end(name, "SIGTERM");
+    for (const { after } of at_ends) await after?.();
     const file = path.join(dev, "cluster");
     if (fs.existsSync(file)) {
         const cluster = cluster_folder();

@@ -284,7 +284,7 @@ if (small === undefined) skip(FULL, "may not mount a file system here");
 else
     try {
         await check(FULL, async () => {
-            await coordinator_start(["--config", config]);
+            await coordinator_start({ words: ["--config", config] });
             await lending("node-1");
             await serves();
             const filler = path.join(small, "filler");
@@ -325,7 +325,7 @@ else
         await leave_small_disk(small);
     }
 
-await coordinator_start(["--config", config]);
+await coordinator_start({ words: ["--config", config] });
 await lending("node-1");
 await check("after all that the books balance", no_money_is_lost);
 await network_end();
