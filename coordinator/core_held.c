@@ -77,8 +77,10 @@ node_held(struct core *core, uint64_t link, struct node *node,
 {
     for (size_t i = 0; i < held->attempt_count; i++)
         held_take(core, link, node, &held->attempts[i]);
-    if (!held->more)
-        others_forsake(core, node);
+    if (held->more)
+        return;
+    node->told = true;
+    others_forsake(core, node);
 }
 
 /* At once when nothing more is to be written about it, else with the write. */

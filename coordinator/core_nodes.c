@@ -152,6 +152,7 @@ on_hello(struct core *core, uint64_t link, struct node *node,
     }
     node->link = link;
     node->known = true;
+    node->told = false;
     node->hello = *hello;
     node->simulated = hello->simulated;
     memcpy(welcome.name, node->name, sizeof(node->name));

@@ -249,7 +249,7 @@ node_target(const struct node *node, const struct job *job,
     const char *state = node_state(node);
 
     *target = (struct place_target){
-        .online = node->link != 0,
+        .online = node->link != 0 && node->told,
         .lending = strcmp(state, "lending") == 0 || strcmp(state, "busy") == 0,
         .in_pool = in_pool(node, job->pool, job->account),
         .excluded = failed_there(job, node->id),

@@ -32,6 +32,7 @@ struct node {
     /* while connected */
     uint64_t link; /* 0: offline */
     bool known;    /* hello holds something */
+    bool told;     /* on this link it has said what it holds */
     struct wire_hello hello;
     struct job *jobs[64]; /* running here */
     size_t job_count;

@@ -137,12 +137,16 @@ result_seal(struct core *core, const struct job *job, const char *finish,
 static void
 attempts_clamp(struct job *job, uint64_t ids)
 {
+    uint64_t before = 0;
+
     for (size_t i = 0; i < job->attempt_count; i++) {
         struct job_attempt *attempt = &job->attempts[i];
 
-        if (attempt->ids > ids)
-            attempt->ids = ids;
-        ids -= attempt->ids;
+        if (attempt->ids > ids - before)
+            attempt->ids = ids - before;
+        if (attempt->done > before)
+            attempt->done = before;
+        before += attempt->ids;
     }
 }
 

@@ -255,7 +255,7 @@ held_resume(struct held *held, struct ended *ended, uint64_t from)
 {
     struct buf frames;
 
-    buf_init(&frames, SIZE_MAX / 2);
+    buf_init(&frames, IDS_FRAMES_MAX_BYTES);
     ids_frames(&ended->ids, ended->job, ended->attempt, from, &frames);
     held->up.on_frame(held->up.arg, frames.data, frames.size);
     buf_clear(&frames);
