@@ -544,8 +544,8 @@ make_parts(struct agent *agent)
     agent->models = models_new(setup->base, setup->config, setup->home,
                                on_models_change, agent);
     agent->engines = engines_new(&engines_setup);
-    agent->link =
-        link_new(setup->base, setup->home, setup->config->link, &link_hooks);
+    agent->link = link_new(setup->base, setup->home, setup->config->link,
+                           setup->config->reconnect_max_s, &link_hooks);
     agent->children = evsignal_new(setup->base, SIGCHLD, on_child, agent);
     agent->stop_timer =
         event_new(setup->base, -1, EV_PERSIST, on_stop_timer, agent);

@@ -31,6 +31,9 @@ const struct conf_key agent_config_keys[] = {
     CONF_KEY(struct agent_config, rescan_s, CONF_U64, .fallback = "30",
              .min = 1, .max = 86400, .unit = "s",
              .meaning = "how often the model folders are looked at again"),
+    CONF_KEY(struct agent_config, reconnect_max_s, CONF_U64, .fallback = "30",
+             .min = 1, .max = 300, .unit = "s",
+             .meaning = "longest wait between two tries to connect"),
     CONF_KEY(struct agent_config, link, CONF_TEXT, .fallback = "",
              .meaning = "host:port of the coordinator's link; empty: as "
                         "stored by join"),

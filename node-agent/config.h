@@ -25,6 +25,7 @@ struct agent_config {
     char engine[CONFIG_PATH_BYTES]; /* "": beside this program */
     uint64_t engine_silence_s;      /* of an engine with jobs */
     uint64_t rescan_s;
+    uint64_t reconnect_max_s;     /* longest wait between two tries */
     char link[CONFIG_LINK_BYTES]; /* "host:port", "": as join stored it */
 };
 

@@ -11,8 +11,8 @@ struct engines {
     struct engine_setup engine_setup;
     struct engine *first;
     unsigned count;
-    struct jobs jobs;  /* those that have not ended */
-    struct held held;  /* those that have */
+    struct jobs jobs;      /* those that have not ended */
+    struct held held;      /* those that have */
     struct event *advance; /* runs soon: starts what can start */
     struct event *watch;   /* each second while there are jobs */
     struct span watched;   /* when it ran last */

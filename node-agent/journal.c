@@ -172,8 +172,7 @@ journal_parse(const void *bytes, size_t size, journal_taker *take, void *arg)
         uint8_t digest[SHA256_BYTES];
         struct ended *ended;
 
-        if (body > JOURNAL_RECORD_MAX_BYTES ||
-            body > size - used - HEAD_BYTES)
+        if (body > JOURNAL_RECORD_MAX_BYTES || body > size - used - HEAD_BYTES)
             break;
         cert_sha256(at + SHA256_BYTES, body, digest);
         if (memcmp(digest, at, sizeof(digest)) != 0)

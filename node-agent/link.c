@@ -58,8 +58,8 @@ struct link {
     struct event *beat;
     uint32_t beat_s;
     struct span heard;
-    bool peer_beats; /* this coordinator sends beats: silence means loss */
     struct prng prng;
+    int64_t retry_most_ms;
     unsigned failures;
     struct span up_at;
     struct span next_at;
@@ -107,7 +107,7 @@ static void
 rest(struct link *link)
 {
     int64_t ceiling = backoff_ceiling_ms(LINK_RETRY_LEAST_MS,
-                                         LINK_RETRY_MOST_MS, link->failures);
+                                         link->retry_most_ms, link->failures);
     int64_t ms = backoff_jitter_ms(ceiling, &link->prng);
 
     link->failures++;
@@ -174,8 +174,7 @@ on_beat(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    if (link->peer_beats &&
-        silent.ns > span_s((int64_t)SILENT_BEATS * link->beat_s).ns) {
+    if (silent.ns > span_s((int64_t)SILENT_BEATS * link->beat_s).ns) {
         lose(link, "the coordinator is silent");
         return;
     }
@@ -240,7 +239,7 @@ on_frame(void *arg, const struct wire_message *message, const uint8_t *frame,
     if (message->type == WIRE_REFUSE)
         take_refuse(link, &message->refuse);
     else if (message->type == WIRE_BEAT)
-        link->peer_beats = true;
+        return; /* heard */
     else if (link->state == LINK_UP)
         link->hooks.on_frame(link->hooks.arg, message, frame, frame_size);
     else if (message->type == WIRE_WELCOME)
@@ -270,7 +269,6 @@ connect_next(struct link *link)
         lose(link, err.text);
         return;
     }
-    link->peer_beats = false;
     bev = bufferevent_openssl_socket_new(
         link->base, -1, ssl, BUFFEREVENT_SSL_CONNECTING,
         BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
@@ -404,7 +402,7 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 
 struct link *
 link_new(struct event_base *base, const struct home *home, const char *address,
-         const struct link_hooks *hooks)
+         uint64_t retry_most_s, const struct link_hooks *hooks)
 {
     struct link *link = mem_alloc(sizeof(*link));
     uint64_t seed;
@@ -414,6 +412,7 @@ link_new(struct event_base *base, const struct home *home, const char *address,
     link->base = base;
     link->home = home;
     link->hooks = *hooks;
+    link->retry_most_ms = (int64_t)retry_most_s * 1000;
     snprintf(link->override, sizeof(link->override), "%s", address);
     link->timer = event_new(base, -1, 0, on_timer, link);
     link->beat = event_new(base, -1, EV_PERSIST, on_beat, link);

@@ -19,7 +19,6 @@ struct link;
 
 enum {
     LINK_RETRY_LEAST_MS = 500,
-    LINK_RETRY_MOST_MS = 30000,
     LINK_STABLE_S = 60,   /* up for so long: the back-off starts over */
     LINK_GREETING_S = 20, /* connecting, TLS and welcome */
     LINK_REASON_BYTES = ERROR_TEXT_BYTES + 128,
@@ -49,9 +48,10 @@ struct link_hooks {
 
 /* @home is kept: keys are read from it at every connect, so that a renewed
  * certificate counts from the next one on.  @address "host:port" replaces the
- * stored one unless "". */
+ * stored one unless "".  Tries are at most @retry_most_s apart. */
 struct link *link_new(struct event_base *base, const struct home *home,
-                      const char *address, const struct link_hooks *hooks);
+                      const char *address, uint64_t retry_most_s,
+                      const struct link_hooks *hooks);
 void link_free(struct link *link);
 void link_start(struct link *link);
 /* Close for @reason and try again later. */

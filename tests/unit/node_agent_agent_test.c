@@ -199,6 +199,7 @@ struct world {
     char self[1024];
     struct buf ca, ca_key;
     uint64_t welcome_epoch;
+    bool is_silent; /* answers no beat */
     struct wire_message *last[WIRE_TYPE_COUNT];
     unsigned count[WIRE_TYPE_COUNT];
     unsigned closes;
@@ -226,6 +227,8 @@ on_frame(void *arg, const struct wire_message *message, const uint8_t *frame,
     world->count[message->type]++;
     if (message->type == WIRE_HELLO && world->welcome_epoch != 0)
         channel_send(world->channel, WIRE_WELCOME, &welcome);
+    if (message->type == WIRE_BEAT && !world->is_silent)
+        channel_send(world->channel, WIRE_BEAT, &(struct wire_beat){0});
 }
 
 static void
@@ -624,6 +627,17 @@ garbage_closes_the_link_and_the_agent_comes_back(void **state)
     WAIT_FOR(world->count[WIRE_HELLO] == 3);
 }
 
+/* From the welcome on: a link may be swallowed before its first beat. */
+static void
+a_silent_coordinator_is_left(void **state)
+{
+    (void)state;
+    world->is_silent = true;
+    start_agent();
+    WAIT_FOR(world->closes == 1);
+    WAIT_FOR(world->count[WIRE_HELLO] == 2);
+}
+
 static void
 an_unknown_type_is_counted_and_ignored(void **state)
 {
@@ -861,6 +875,7 @@ main(int argc, char **argv)
         CLAIM(an_older_epoch_starts_and_cancels_nothing),
         CLAIM(a_coordinator_whose_reign_is_over_is_left),
         CLAIM(garbage_closes_the_link_and_the_agent_comes_back),
+        CLAIM(a_silent_coordinator_is_left),
         CLAIM(an_unknown_type_is_counted_and_ignored),
         CLAIM(a_dead_engine_fails_its_job_and_starts_again),
         CLAIM(a_load_that_does_not_fit_is_refused_with_numbers),
