@@ -209,7 +209,7 @@ decode_double(const struct json *value, const struct field *field, void *item,
     if (has_range && (number < field->fmin || number > field->fmax))
         return refuse(place, "must be a number from %g to %g", field->fmin,
                       field->fmax);
-    *(double *)item = number;
+    *(double *)item = number + 0.0; /* -0.0 becomes 0.0: one spelling */
     return STATUS_OK;
 }
 

@@ -73,8 +73,9 @@ read_positive(const struct json *object, const char *name, double fallback,
 
     if (!json_is_null(value) && json_as_double(value, &number) != STATUS_OK)
         return refuse(err, name, "must be a number");
-    if (!(number > 0 && number < 1e15))
-        return refuse(err, name, "must be a number above 0");
+    /* As a float too: 1e-60 would become 0. */
+    if (!((float)number > 0 && number < 1e15))
+        return refuse(err, name, "must be a number above 0 and below 1e15");
     *out = (float)number;
     return STATUS_OK;
 }
