@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/fault.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -121,6 +122,7 @@ take_up(struct app *app, struct job *job)
     if (open && !job->adrift)
         snprintf(last->end_reason, sizeof(last->end_reason), "%s",
                  "coordinator_lost");
+    FAULT_STEP("app.adopts");
     if (!job->adrift)
         requeue(app, job);
     log_info("job.adopted", "job=%s adrift=%s", job->id,

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/clock.h"
+#include "common/fault.h"
 #include "common/log.h"
 #include "coordinator/core_private.h"
 #include "coordinator/links.h"
@@ -45,6 +45,7 @@ held_take(struct core *core, uint64_t link, struct node *node,
 {
     struct job *job = idmap_get(&core->jobs, held->job);
 
+    FAULT_STEP("core.held");
     if (is_claimable(job, node, held) &&
         node->job_count < COUNT_OF(node->jobs)) {
         job_claim(core, job, node, held->done);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/options.h"
@@ -36,8 +37,10 @@ node_ack(struct core *core, uint64_t link, const char *job, uint32_t attempt)
 {
     struct wire_job_ack message = {.attempt = attempt};
 
+    FAULT_STEP("core.ack");
     memcpy(message.job, job, strlen(job) + 1);
     node_send(core, link, WIRE_JOB_ACK, &message);
+    FAULT_STEP("core.acked");
 }
 
 static void

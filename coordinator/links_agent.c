@@ -14,6 +14,7 @@
 
 #include "common/cert.h"
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "coordinator/core.h"
@@ -109,6 +110,7 @@ on_tokens(struct link *link, const struct wire_job_tokens *tokens)
         core_output_broken(link->links->core, tokens->job, tokens->attempt);
         return;
     }
+    FAULT_STEP("links.tokens");
     switch (record_push(live->record, tokens->attempt, tokens->first,
                         tokens->ids, tokens->id_count, clock_monotonic())) {
     case RECORD_FULL:

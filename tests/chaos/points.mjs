@@ -1,0 +1,213 @@
+// points.mjs - a part of a network dies at every named point between two steps
+// (common/fault.h), one after the other, and nothing is lost.
+//
+//   tests/integration/with_node tests/chaos/points.mjs [POINT...]
+//
+// Needs programs with fault points: build/debug/bin, or BERTH_BIN.  For each
+// point a network under a small load loses the part that passes it, at its first
+// passage, and starts it again.  A FAULT_POINT is also made to fail instead.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import fs from "node:fs";
+import path from "node:path";
+
+process.env.BERTH_BIN ??= new URL("../../build/debug/bin", import.meta.url)
+    .pathname;
+const lib = await import("../integration/lib.mjs");
+const own = await import("../integration/own.mjs");
+const fleet = await import("../integration/fleet.mjs");
+const { api, check, finish, must, poll, root } = lib;
+
+const AGENTS = ["node-1", "node-2"];
+const COUNT = "Count from 1 to 60.";
+const NUMBERS = Array.from({ length: 60 }, (_, i) => i + 1).join(", ");
+const FILES = ["coordinator", "node-agent", "inference", "ledger", "common"];
+
+if (!fs.existsSync(path.join(process.env.BERTH_BIN, "berth-coordinator"))) {
+    lib.skip("points", "no programs with fault points: make MODE=debug");
+    process.exit(0);
+}
+
+// The points in the sources: [{name, can_fail, part}].
+function points_read() {
+    const text = execFileSync(
+        "grep",
+        ["-rhoE", 'FAULT_(POINT|STEP)\\("[^"]+"\\)', "--include=*.c", ...FILES],
+        { cwd: root, encoding: "utf8" },
+    );
+    const part_of = (name) =>
+        /^(agent|engine)\./.test(name) ? "node-1" : "coordinator";
+    return [...text.matchAll(/FAULT_(POINT|STEP)\("([^"]+)"\)/g)].map(
+        ([, kind, name]) => ({
+            name,
+            can_fail: kind === "POINT",
+            part: part_of(name),
+        }),
+    );
+}
+
+let user;
+let entry;
+
+const start = {
+    coordinator: (env) => own.coordinator_begin({ env }),
+    "node-1": (env) => own.agent_start("node-1", { reconnect_max_s: 1 }, env),
+};
+
+async function ready() {
+    await poll(
+        "the coordinator to be ready",
+        async () =>
+            (await api("GET", "/readyz", { key: null })).status === 200,
+    );
+    await own.lending(...AGENTS);
+}
+
+async function submit() {
+    const { id } = await poll("a job to be taken", async () => {
+        const answer = await api("POST", "/api/v1/jobs", {
+            key: user.key,
+            headers: { "idempotency-key": submit.key },
+            body: { kind: "chat", request: lib.chat_body(COUNT) },
+        });
+        return answer.status === 202 && answer.json;
+    });
+    return id;
+}
+
+// The text of a job's events, read on over any number of broken connections.
+async function follow(id) {
+    let text = "";
+    let last;
+    await poll(`the last event of ${id}`, async () => {
+        const headers = last === undefined ? {} : { "last-event-id": last };
+        const whole = await read(`/api/v1/jobs/${id}/events`, headers);
+        for (const event of lib.sse_events(whole)) {
+            const index = Number(event.id);
+            assert.equal(index, last === undefined ? 0 : Number(last) + 1);
+            last = event.id;
+            const data = JSON.parse(event.data);
+            if (data.type === "finish" || data.type === "error") return true;
+            text += data.text ?? data.delta?.content ?? "";
+        }
+        return false;
+    });
+    return text;
+}
+
+// What can be read before the end of the response or of its connection.
+function read(route, headers) {
+    return new Promise((resolve, reject) => {
+        const request = lib.open_request("GET", route, {
+            key: user.key,
+            headers,
+        });
+        let text = "";
+        request.on("error", reject);
+        request.on("response", (response) => {
+            response.setEncoding("utf8");
+            response.on("data", (data) => (text += data));
+            response.on("error", () => resolve(text));
+            response.on("end", () => resolve(text));
+        });
+    });
+}
+
+// A whole chat; null when the connection broke or the service was away.
+async function chat() {
+    try {
+        const answer = await api("POST", "/v1/chat/completions", {
+            key: user.key,
+            body: lib.chat_body(COUNT),
+        });
+        return answer.status === 200 ? lib.content_of(answer) : null;
+    } catch {
+        return null;
+    }
+}
+
+async function load(name) {
+    submit.key = `${name} ${load.count++}`;
+    const first = await submit();
+    const again = await submit();
+    assert.equal(again, first, "one key, one job");
+    submit.key = `${name} ${load.count++}`;
+    const other = await submit();
+    const texts = await Promise.all([follow(first), follow(other)]);
+    for (const text of texts) assert.equal(text, NUMBERS);
+    return [first, other];
+}
+load.count = 0;
+
+async function all_is_right(ids) {
+    for (const id of ids) {
+        const job = await lib.job_ended(id, { key: user.key });
+        assert.equal(job.state, "done", JSON.stringify(job).slice(0, 600));
+        assert.equal(job.result.choices[0].message.content, NUMBERS);
+        assert.equal(
+            job.price_ucr,
+            lib.price_by_hand(
+                entry,
+                job.usage.prompt_tokens,
+                job.usage.completion_tokens,
+            ),
+        );
+        const sum = job.attempts.reduce((all, { ids: some }) => all + some, 0);
+        assert.equal(sum, job.usage.completion_tokens);
+    }
+    await poll(
+        "no credit to be held",
+        async () => (await lib.balance_of(user.key)).held_ucr === 0,
+    );
+    const balance = await lib.balance_of(user.key);
+    assert.equal(
+        balance.available_ucr,
+        user.granted - (await lib.prices_of(user.key)),
+    );
+    await lib.books_balance();
+}
+
+// Start @part so that it passes @name in the manner of @how, under load.
+async function passes(part, name, how) {
+    const env = { FAULT: "1", FAULT_NAME: name, FAULT_DO: how };
+    await own.end(part, "SIGTERM");
+    await start[part](env);
+    if (how === "kill")
+        // What dies is started again, as init would.
+        own.part(part).once("exit", (_, signal) => {
+            if (signal === "SIGKILL") start[part]({});
+        });
+    const work = load(`${name} ${how}`);
+    const whole = chat();
+    const ids = await work;
+    const answer = await whole;
+    if (part !== "coordinator") assert.equal(answer, NUMBERS);
+    else assert.ok(answer === null || answer === NUMBERS, answer);
+    if (own.has_ended(own.part(part))) await start[part]({});
+    await ready();
+    await all_is_right(ids);
+}
+
+const chosen = process.argv.slice(2);
+const points = points_read().filter(
+    ({ name }) => chosen.length === 0 || chosen.includes(name),
+);
+
+const is_up = await check("a network with fault points starts", async () => {
+    await own.network_start(AGENTS);
+    user = await lib.new_account("user", 900_000_000);
+    user.granted = 900_000_000;
+    entry = await must(200, "GET", "/api/v1/catalogue/tiny-chat");
+    await own.end("node-1", "SIGTERM");
+    start["node-1"]({});
+    await ready();
+});
+if (is_up)
+    for (const { name, part, can_fail } of points)
+        for (const how of can_fail ? ["kill", "fail"] : ["kill"])
+            await check(`${how} at ${name}: nothing is lost`, () =>
+                passes(part, name, how),
+            );
+await own.network_end();
+finish();
