@@ -81,8 +81,8 @@ endif
 
 .DELETE_ON_ERROR:
 .PHONY: all programs deps deps-check demo run stop check check-all check-unit \
-        check-asan check-tsan check-darwin check-arm64 fuzz-smoke chaos bench lint format golden \
-        install uninstall dist clean help
+        check-asan check-tsan check-programs check-darwin check-arm64 fuzz-smoke chaos \
+        bench lint format golden install uninstall dist clean help
 .DEFAULT_GOAL := all
 
 all: programs
@@ -195,10 +195,16 @@ check-all: all $(TESTS) $(INTEGRATION) $(CABLE) $(JS)
 check-unit: $(TESTS)
 	@sh tests/run $(TESTS)
 
+# The whole suite with instrumented programs.  What only measures sources is
+# left to `make check`.
 check-asan:
-	@$(MAKE) MODE=asan check-unit
+	@BERTH_BIN=$(CURDIR)/build/asan/bin TEST_TIMEOUT_S=3600 \
+	    $(MAKE) MODE=asan check-programs
 check-tsan:
-	@TEST_TIMEOUT_S=900 $(MAKE) MODE=tsan check-unit
+	@BERTH_BIN=$(CURDIR)/build/tsan/bin TEST_TIMEOUT_S=7200 \
+	    $(MAKE) MODE=tsan check-programs
+check-programs: all $(TESTS) $(INTEGRATION) $(CABLE) $(JS)
+	@CABLE=$(CABLE) sh tests/run $(TESTS) $(INTEGRATION)
 
 # NEON kernels under emulation, bit for bit those of the other processors.
 check-arm64:
@@ -269,7 +275,8 @@ help:
 	@echo 'make demo      a whole network here: a job, an answer, the books'
 	@echo 'make run       the same network, until interrupted; make stop ends it'
 	@echo 'make check     all tests that need no special hardware'
-	@echo 'make check-unit, check-asan, check-tsan   the libraries alone'
+	@echo 'make check-unit     the libraries alone'
+	@echo 'make check-asan, check-tsan   all tests, instrumented'
 	@echo 'make check-darwin   compile every file for macOS on arm64'
 	@echo 'make check-arm64    the NEON kernels under emulation'
 	@echo 'make fuzz-smoke     each fuzz target for a short while'

@@ -87,7 +87,9 @@ on_event(void *arg, const struct cli_sse_event *event)
     stream->status = json_doc_parse(event->data, event->data_size, &doc, NULL);
     if (stream->status != STATUS_OK) {
         (void)error_set(&stream->cli->err, stream->status,
-                        "the stream holds something that is no JSON");
+                        "the stream holds something that is no JSON: is %.200s "
+                        "the coordinator's address?",
+                        stream->cli->config.url);
         return false;
     }
     error = json_get(doc.root, "error");
@@ -131,7 +133,7 @@ cli_answer_stream(struct cli *cli, const struct buf *request, struct buf *text)
         status = stream.status;
     if (status == STATUS_OK && !stream.is_done)
         status = error_set(&cli->err, STATUS_RETRY,
-                           "the stream ended before the answer did");
+                           "the stream ended before the answer did: try again");
     if (status == STATUS_OK && stream.is_cut && cli->is_terminal)
         (void)fprintf(stderr, "(cut at the token limit; --max-tokens N)\n");
     cli_sse_clear(&stream.sse);

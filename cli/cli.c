@@ -123,9 +123,11 @@ cli_call(struct cli *cli, const struct cli_request *request,
         return status;
     if (json_doc_parse(answer->text.data, answer->text.size, &answer->doc,
                        NULL) != STATUS_OK)
-        return error_set(&cli->err, STATUS_INTERNAL,
-                         "what answers at %.200s is no coordinator: no JSON",
-                         cli->config.url);
+        return error_set(
+            &cli->err, STATUS_INTERNAL,
+            "what answers at %.200s is no coordinator (no JSON): is "
+            "the address right?",
+            cli->config.url);
     return STATUS_OK;
 }
 

@@ -58,7 +58,9 @@ on_event(void *arg, const struct cli_sse_event *event)
         STATUS_OK) {
         follower->status =
             error_set(&follower->cli->err, STATUS_INTERNAL,
-                      "the stream holds something that is no JSON");
+                      "the stream holds something that is no JSON: is %.200s "
+                      "the coordinator's address?",
+                      follower->cli->config.url);
         return false;
     }
     follower->has_news = true;

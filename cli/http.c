@@ -247,14 +247,18 @@ explain(const struct transfer *transfer, CURLcode code, struct error *err)
                          "with `berth login URL --ca FILE`",
                          http->config.url, reason);
     if (code == CURLE_SSL_CACERT_BADFILE)
-        return error_set(err, STATUS_INVALID, "%.300s: not a CA file (%s)",
-                         http->config.ca_file, reason);
+        return error_set(
+            err, STATUS_INVALID,
+            "%.300s: not a CA file (%s); name the coordinator's with "
+            "BERTH_CA_FILE",
+            http->config.ca_file, reason);
     if (code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST)
         return error_set(err, STATUS_RETRY,
                          "cannot reach the coordinator at %.200s (%s); is the "
                          "address right and the coordinator running?",
                          http->config.url, reason);
-    return error_set(err, STATUS_RETRY, "the connection to %.200s failed (%s)",
+    return error_set(err, STATUS_RETRY,
+                     "the connection to %.200s failed (%s): try again",
                      http->config.url, reason);
 }
 

@@ -114,7 +114,8 @@ take_ca_file(struct cli *cli, const char *given, struct cli_config *config)
     real = realpath(given, NULL);
     if (real == NULL || strlen(real) >= sizeof(config->ca_file)) {
         free(real);
-        return cli_misuse(cli, "%.300s: no such CA file", given);
+        return cli_misuse(cli, "%.300s: no such CA file: is the path right?",
+                          given);
     }
     (void)snprintf(config->ca_file, sizeof(config->ca_file), "%s", real);
     free(real);

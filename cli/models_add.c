@@ -138,7 +138,8 @@ add(struct cli *cli, const char *wanted)
 
     if (real == NULL || strlen(real) >= sizeof(folder)) {
         free(real);
-        return error_set(&cli->err, STATUS_NOT_FOUND, "%.300s: no such folder",
+        return error_set(&cli->err, STATUS_NOT_FOUND,
+                         "%.300s: no such folder: name a model directory",
                          cli->words[0]);
     }
     (void)snprintf(folder, sizeof(folder), "%s", real);

@@ -176,8 +176,9 @@ file_failed(struct error *err, const char *path, const char *verb)
     char text[ERRNO_TEXT_BYTES];
     enum status status = errno == ENOENT ? STATUS_NOT_FOUND : STATUS_INTERNAL;
 
-    return error_set(err, status, "%s: cannot %s: %s", path, verb,
-                     error_errno(errno, text, sizeof(text)));
+    return error_set(err, status, "%s: cannot %s: %s%s", path, verb,
+                     error_errno(errno, text, sizeof(text)),
+                     status == STATUS_NOT_FOUND ? ": is the path right?" : "");
 }
 
 static enum status
@@ -299,7 +300,8 @@ make_one_folder(const char *path, unsigned mode, struct error *err)
         return file_failed(err, path, "make the folder");
     if (!S_ISDIR(info.st_mode))
         return error_set(err, STATUS_INTERNAL,
-                         "%s: is a file, a folder was expected", path);
+                         "%s: is a file, a folder was expected: name another",
+                         path);
     return STATUS_OK;
 }
 

@@ -205,7 +205,8 @@ take_value(struct reading *reading, const char *name, const char *value)
     const struct conf_key *key = find_key(reading, name);
 
     if (key == NULL)
-        complain(reading, "unknown key \"%.*s\"", SHOWN_BYTES, name);
+        complain(reading, "unknown key \"%.*s\": take it out", SHOWN_BYTES,
+                 name);
     else if (may_take(reading, key) && !set_value(key, value, reading->target))
         complain_of_value(reading, key, value);
 }

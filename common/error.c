@@ -75,6 +75,19 @@ error_tag(struct error *err, const char *code, const char *param)
     return err->status;
 }
 
+void
+error_advise(struct error *err, const char *step)
+{
+    size_t size;
+
+    if (err == NULL)
+        return;
+    size = strlen(err->text);
+    if (snprintf(err->text + size, sizeof(err->text) - size, ": %s", step) >=
+        (int)(sizeof(err->text) - size))
+        drop_cut_sequence(err->text, sizeof(err->text) - 1);
+}
+
 const char *
 error_errno(int number, char *text, size_t text_size)
 {

@@ -42,6 +42,10 @@ enum status error_set(struct error *err, enum status status, const char *format,
  * that a function can end with `return error_tag(...)`. */
 enum status error_tag(struct error *err, const char *code, const char *param);
 
+/* Append what to do next, after ": ", to the message of a family of faults that
+ * have the same remedy. */
+void error_advise(struct error *err, const char *step);
+
 /* The message of an errno value, written into @text (a thread-safe strerror).
  * Returns @text. */
 const char *error_errno(int number, char *text, size_t text_size);

@@ -310,7 +310,7 @@ decode_object(const struct json *object, const struct field *fields,
     for (; member != NULL; member = json_member_next(object, member)) {
         if (!is_listed(json_member_name(member), fields, count)) {
             path_push(place, json_member_name(member));
-            return refuse(place, "unknown member");
+            return refuse(place, "unknown member: leave it out");
         }
     }
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {

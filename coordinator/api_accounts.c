@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "coordinator/admin.h"
+#include "coordinator/api_requests.h"
 #include "coordinator/api.h"
 #include "coordinator/api_key.h"
 #include "coordinator/api_people.h"
@@ -139,7 +140,8 @@ api_accounts_add(struct request *request, struct reply *reply,
     if (status == STATUS_OK &&
         strspn(body.name, "0123456789") == strlen(body.name))
         status = error_set(err, STATUS_INVALID,
-                           "/name: digits alone look like an account's number");
+                           "/name: digits alone look like an account's number: "
+                           "add a letter");
     if (status != STATUS_OK)
         return status;
     call = mem_alloc(sizeof(*call));
@@ -176,7 +178,7 @@ account_named(const struct request *request, const struct json *value,
         /* The same for names that exist and names that do not. */
         (void)error_set(err, STATUS_DENIED,
                         "%s: only a key with the scope operator may name "
-                        "another account",
+                        "another account: leave it out, or use such a key",
                         field);
         status = error_tag(err, "scope_missing", field);
     } else {
@@ -250,7 +252,8 @@ scopes_parse(const struct request *request, const struct key_body *body,
     if (is_operator(request) || (*scopes & ~request->key.scopes) == 0)
         return STATUS_OK;
     (void)error_set(err, STATUS_DENIED,
-                    "a key can only be given scopes that your own key has");
+                    "a key can only be given scopes that your own key has: "
+                    "leave the others out, or use an operator's key");
     return error_tag(err, "scope_missing", "scopes");
 }
 
@@ -289,8 +292,7 @@ api_keys_add(struct request *request, struct reply *reply, struct error *err)
     struct json_doc doc = {0};
     struct key_call *call;
     uint32_t scopes = 0;
-    enum status status =
-        json_doc_parse(request->body.data, request->body.size, &doc, err);
+    enum status status = api_body(request, &doc, err);
 
     (void)reply;
     if (status == STATUS_OK)
@@ -481,8 +483,7 @@ api_grants_add(struct request *request, struct reply *reply, struct error *err)
     struct account_view account;
     struct json_doc doc = {0};
     struct grant_call *call;
-    enum status status =
-        json_doc_parse(request->body.data, request->body.size, &doc, err);
+    enum status status = api_body(request, &doc, err);
 
     (void)reply;
     if (status == STATUS_OK)
@@ -491,8 +492,9 @@ api_grants_add(struct request *request, struct reply *reply, struct error *err)
     if (status == STATUS_OK)
         status = idempotency_check(request, err);
     if (status == STATUS_OK && json_is_null(body.account))
-        status = error_set(err, STATUS_INVALID,
-                           "/account: the number or name of an account");
+        status =
+            error_set(err, STATUS_INVALID,
+                      "/account: must be the number or name of an account");
     if (status == STATUS_OK)
         status = account_named(request, body.account, "account", &account, err);
     json_doc_clear(&doc);

@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "coordinator/admin.h"
+#include "coordinator/api_requests.h"
 #include "coordinator/api.h"
 #include "coordinator/models.h"
 #include "coordinator/view_json.h"
@@ -116,7 +117,8 @@ files_read(const struct json *files, struct model_files *to, struct error *err)
 {
     if (json_kind(files) != JSON_KIND_OBJECT)
         return error_set(err, STATUS_INVALID,
-                         "/files: an object of file names and their texts");
+                         "/files: must be an object of file names and their "
+                         "texts");
     for (size_t i = 0; i < MODEL_FILES; i++) {
         const char *name = model_file_name(i);
         const struct json *value = json_get(files, name);
@@ -126,13 +128,15 @@ files_read(const struct json *files, struct model_files *to, struct error *err)
         if (json_is_null(value))
             continue;
         if (text == NULL)
-            return error_set(err, STATUS_INVALID, "/files/%s: not a text",
+            return error_set(err, STATUS_INVALID, "/files/%s: must be a text",
                              name);
         buf_append(model_file(to, i), text, size);
         if (buf_status(model_file(to, i), NULL) != STATUS_OK)
-            return error_set(err, STATUS_TOO_LARGE,
-                             "/files/%s: %zu bytes are more than is kept", name,
-                             size);
+            return error_set(
+                err, STATUS_TOO_LARGE,
+                "/files/%s: %zu bytes, and at most %zu are kept: choose "
+                "a model with a smaller one",
+                name, size, model_file(to, i)->max);
     }
     return STATUS_OK;
 }
@@ -150,8 +154,9 @@ add_decode(const struct json *root, struct add_call *call, struct error *err)
             field_decode(body.entry, catalogue_fields, catalogue_field_count,
                          &entry, sizeof(entry), err);
     if (status == STATUS_OK && !catalogue_id_is_valid(entry.id))
-        status = error_set(err, STATUS_INVALID,
-                           "/entry/id: letters, digits and . _ - / : only");
+        status =
+            error_set(err, STATUS_INVALID,
+                      "/entry/id: must be of letters, digits and . _ - / :");
     if (status == STATUS_OK)
         status = files_read(body.files, &call->files, err);
     if (status == STATUS_OK)
@@ -188,8 +193,7 @@ api_catalogue_add(struct request *request, struct reply *reply,
     struct add_call *call = mem_alloc(sizeof(*call));
     struct json_doc doc = {0};
     bool same = false;
-    enum status status =
-        json_doc_parse(request->body.data, request->body.size, &doc, err);
+    enum status status = api_body(request, &doc, err);
 
     call->request = request;
     model_files_init(&call->files);

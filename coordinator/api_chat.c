@@ -142,13 +142,11 @@ prepare(struct request *request, bool chat, struct prepared *prepared,
         struct error *err)
 {
     struct json_doc doc = {0};
-    struct error inner = {0};
     enum status status;
 
-    if (json_doc_parse(request->body.data, request->body.size, &doc, &inner) !=
-        STATUS_OK)
-        return error_set(err, STATUS_INVALID, "the body is no JSON: %.400s",
-                         inner.text);
+    status = api_body(request, &doc, err);
+    if (status != STATUS_OK)
+        return status;
     struct prepare from = {
         .app = request->app,
         .account = request->key.account,

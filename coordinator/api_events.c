@@ -117,7 +117,7 @@ first_index(const struct request *request, size_t *first, struct error *err)
     if (parse_u64(last, strlen(last), RECORD_MAX_BYTES, &index) != STATUS_OK) {
         (void)error_set(err, STATUS_INVALID,
                         "Last-Event-ID must be the id of an event of this "
-                        "job");
+                        "job: leave it out to begin at the first");
         return error_tag(err, NULL, "Last-Event-ID");
     }
     *first = (size_t)index + 1;

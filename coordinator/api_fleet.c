@@ -205,7 +205,8 @@ enum status
 api_pod_get(struct request *request, struct reply *reply, struct error *err)
 {
     (void)reply;
-    (void)error_set(err, STATUS_NOT_FOUND, "no pod %.40s: there is none yet",
+    (void)error_set(err, STATUS_NOT_FOUND,
+                    "no pod %.40s: list them with GET /api/v1/pods",
                     request->param);
     return error_tag(err, "pod_not_found", NULL);
 }

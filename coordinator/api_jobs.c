@@ -362,18 +362,15 @@ api_jobs_create(struct request *request, struct reply *reply, struct error *err)
     struct creation *creation = mem_alloc(sizeof(*creation));
     struct create_body body = {0};
     struct json_doc doc = {0};
-    struct error inner = {0};
     enum status status;
 
     creation->request = request;
     buf_init(&creation->plain, JOB_CONTENT_MAX_BYTES);
     request->state = creation;
     request->state_free = creation_free;
-    if (json_doc_parse(request->body.data, request->body.size, &doc, &inner) !=
-        STATUS_OK)
-        return error_set(err, STATUS_INVALID, "the body is no JSON: %.400s",
-                         inner.text);
-    status = create_decode(doc.root, &body, err);
+    status = api_body(request, &doc, err);
+    if (status == STATUS_OK)
+        status = create_decode(doc.root, &body, err);
     if (status == STATUS_OK)
         status = create(request, &body, reply, err);
     json_doc_clear(&doc);
@@ -400,7 +397,8 @@ static enum status
 already_ended(struct error *err)
 {
     (void)error_set(err, STATUS_CONFLICT,
-                    "the job has ended already, or is just ending");
+                    "the job has ended already, or is just ending: GET it "
+                    "to see how");
     return error_tag(err, "job_ended", NULL);
 }
 
@@ -510,7 +508,7 @@ query_read(const struct request *request, struct list_query *query,
         if ((request->key.scopes & SCOPE_OPERATOR) == 0) {
             (void)error_set(err, STATUS_DENIED,
                             "the jobs of all accounts need a key with the "
-                            "scope operator");
+                            "scope operator: leave all out for your own");
             return error_tag(err, "scope_missing", "all");
         }
         query->account = 0;

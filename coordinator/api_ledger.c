@@ -35,7 +35,7 @@ grouping_parse(const struct request *request, size_t *grouping,
     for (size_t i = 0; by != NULL && i <= COUNT_OF(groupings); i++) {
         if (i == COUNT_OF(groupings)) {
             (void)error_set(err, STATUS_INVALID,
-                            "by is node, pod, owner, model or day");
+                            "by must be node, pod, owner, model or day");
             return error_tag(err, "invalid_value", "by");
         }
         *grouping = i;
@@ -64,7 +64,7 @@ day_parse(const struct request *request, const char *name, struct instant *at,
         parse_u64(text + 8, 2, 31, &day) != STATUS_OK || month == 0 ||
         day == 0 || year < 1970) {
         (void)error_set(err, STATUS_INVALID,
-                        "%s is a day like 2026-11-30 (UTC)", name);
+                        "%s must be a day like 2026-11-30 (UTC)", name);
         return error_tag(err, "invalid_value", name);
     }
     era_year = month <= 2 ? year - 1 : year;
@@ -168,13 +168,15 @@ api_balance(struct request *request, struct reply *reply, struct error *err)
 
     if (named != NULL &&
         parse_u64(named, strlen(named), INT64_MAX, &account) != STATUS_OK) {
-        (void)error_set(err, STATUS_INVALID, "account is a number");
+        (void)error_set(err, STATUS_INVALID,
+                        "account must be a number: GET /api/v1/accounts "
+                        "lists them");
         return error_tag(err, "invalid_value", "account");
     }
     if ((int64_t)account != request->key.account && !is_operator(request)) {
         (void)error_set(err, STATUS_DENIED,
                         "only a key with the scope operator sees the balance "
-                        "of another account");
+                        "of another account: leave account out for yours");
         return error_tag(err, "scope_missing", "account");
     }
     status = db_lease(request->app->readers, &db, err);

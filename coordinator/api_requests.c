@@ -8,6 +8,19 @@
 #include "common/banned.h"
 
 enum status
+api_body(const struct request *request, struct json_doc *doc, struct error *err)
+{
+    struct error inner = {0};
+
+    if (json_doc_parse(request->body.data, request->body.size, doc, &inner) ==
+        STATUS_OK)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "the body is no JSON (%.400s): send one object in UTF-8",
+                     inner.text);
+}
+
+enum status
 api_wallet(const struct request *request, int64_t *wallet, struct error *err)
 {
     const struct identity_view *view = identity_take(request->app->snapshots);
@@ -56,6 +69,9 @@ api_job_find(const struct request *request, struct db *db, const char *id,
         return STATUS_OK;
     }
     db_rows_free(found);
-    (void)error_set(err, STATUS_NOT_FOUND, "there is no job %.64s", id);
+    (void)error_set(err, STATUS_NOT_FOUND,
+                    "there is no job %.64s of yours: list them with GET "
+                    "/api/v1/jobs",
+                    id);
     return error_tag(err, "job_not_found", NULL);
 }

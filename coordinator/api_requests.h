@@ -6,6 +6,9 @@
 #include "coordinator/prepare.h"
 #include "ledger/db.h"
 
+/* The JSON of the body; clear @doc whatever comes back. */
+MUST_CHECK enum status api_body(const struct request *request,
+                                struct json_doc *doc, struct error *err);
 /* The wallet of the key's account. */
 MUST_CHECK enum status api_wallet(const struct request *request,
                                   int64_t *wallet, struct error *err);

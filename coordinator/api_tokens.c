@@ -7,6 +7,7 @@
 #include "common/field.h"
 #include "common/mem.h"
 #include "coordinator/admin.h"
+#include "coordinator/api_requests.h"
 #include "coordinator/api.h"
 #include "coordinator/api_people.h"
 #include "coordinator/names.h"
@@ -120,8 +121,7 @@ api_join_tokens_add(struct request *request, struct reply *reply,
     (void)reply;
     call->request = request;
     if (request->body.size > 0)
-        status =
-            json_doc_parse(request->body.data, request->body.size, &doc, err);
+        status = api_body(request, &doc, err);
     if (status == STATUS_OK && doc.root != NULL)
         status = field_decode(doc.root, token_fields, COUNT_OF(token_fields),
                               &body, sizeof(body), err);

@@ -243,7 +243,8 @@ static enum status
 body_too_large(const struct http_connection *connection, struct error *err)
 {
     (void)error_set(err, STATUS_TOO_LARGE,
-                    "the body is over the limit of %zu bytes for this path",
+                    "the body is over the limit of %zu bytes for this path: "
+                    "send less",
                     connection->body_max);
     return error_tag(err, "request_too_large", NULL);
 }
@@ -279,7 +280,8 @@ find(struct http_connection *connection, const char *path, struct error *err)
                         path);
         return error_tag(err, "unknown_url", NULL);
     case ROUTE_NO_METHOD:
-        (void)error_set(err, STATUS_INVALID, "%.200s takes %s, not %s", path,
+        (void)error_set(err, STATUS_INVALID,
+                        "%.200s takes %s, not %s: see docs/api.md", path,
                         request->reply.allow, request->method);
         return error_tag(err, "method_not_allowed", NULL);
     }

@@ -54,7 +54,8 @@ ms_take(const char *value, const char *name, bool *has, uint64_t *to,
         return STATUS_OK;
     if (parse_u64(value, strlen(value), INT64_MAX, to) != STATUS_OK)
         return prepare_refuse(
-            err, name, "%s must be a whole number of milliseconds", name);
+            err, name, "%s must be a whole number of milliseconds, as 30000",
+            name);
     *has = true;
     return STATUS_OK;
 }
@@ -92,8 +93,9 @@ options_check(const struct config *config, struct options *options,
     bool batch = strcmp(options->class, "batch") == 0;
 
     if (!batch && strcmp(options->class, "interactive") != 0)
-        return prepare_refuse(err, "class",
-                              "the class must be interactive or batch");
+        return prepare_refuse(
+            err, "class",
+            "the class (X-Berth-Class) must be interactive or batch");
     if (options->private && strcmp(options->pool, "public") == 0)
         return prepare_refuse(err, "private",
                               "a private job needs a private pool: name it "
@@ -106,7 +108,7 @@ options_check(const struct config *config, struct options *options,
     if (options->patience_ms > config->patience_max_ms)
         return prepare_refuse(err, "patience_ms",
                               "the patience is %" PRIu64
-                              " ms, at most %" PRIu64,
+                              " ms, and at most %" PRIu64 " ms: lower it",
                               options->patience_ms, config->patience_max_ms);
     if (options->has_deadline && options->deadline_ms < 1)
         return prepare_refuse(err, "deadline_ms",
@@ -158,9 +160,11 @@ model_find(const struct prepare *from, struct job *job, struct error *err)
     const struct catalogue_view *view;
     struct model *model;
 
-    if (name == NULL || size == 0)
-        return prepare_refuse(err, "model", "model must be the id of a model");
-    if (size >= CATALOGUE_ID_BYTES || strlen(name) != size)
+    if (name == NULL || size == 0 || strlen(name) != size)
+        return prepare_refuse(err, "model",
+                              "model must be the id of a model: GET /v1/models "
+                              "lists them");
+    if (size >= CATALOGUE_ID_BYTES)
         return model_unknown(name, err);
     view = catalogue_take(from->app->snapshots);
     model = catalogue_model(view, name);

@@ -195,7 +195,8 @@ stop_read(const struct json *body, struct job *job, struct error *err)
     if (json_kind(value) != JSON_KIND_LIST)
         return stop_add(value, job, err);
     if (json_count(value) > STOPS_OF_A_REQUEST_MAX)
-        return prepare_refuse(err, "stop", "stop has %zu items, at most %d",
+        return prepare_refuse(err, "stop",
+                              "stop has %zu items, and at most %d: send fewer",
                               json_count(value), STOPS_OF_A_REQUEST_MAX);
     for (size_t i = 0; status == STATUS_OK && i < json_count(value); i++)
         status = stop_add(json_at(value, i), job, err);
@@ -214,7 +215,8 @@ seed_read(const struct json *body, struct job *job, struct error *err)
         return STATUS_OK;
     }
     if (json_as_i64(value, &seed) != STATUS_OK)
-        return prepare_refuse(err, "seed", "seed must be an integer");
+        return prepare_refuse(
+            err, "seed", "seed must be a whole number from -2^63 to 2^63-1");
     job->sampling.seed = (uint64_t)seed & (uint64_t)INT64_MAX;
     return STATUS_OK;
 }
@@ -230,7 +232,8 @@ top_k_read(const struct json *body, struct job *job, struct error *err)
     if (json_as_i64(value, &top_k) != STATUS_OK || top_k < 0 ||
         top_k > UINT32_MAX)
         return prepare_refuse(err, "top_k",
-                              "top_k must be an integer from 0 (off)");
+                              "top_k must be a whole number from 0 (off) to %u",
+                              UINT32_MAX);
     job->sampling.top_k = (uint32_t)top_k;
     return STATUS_OK;
 }
@@ -272,8 +275,8 @@ count_read(const struct json *body, const char *name, uint64_t *count,
     if (json_is_null(value))
         return STATUS_OK;
     if (json_as_i64(value, &found) != STATUS_OK || found < 1)
-        return prepare_refuse(err, name, "%s must be an integer of at least 1",
-                              name);
+        return prepare_refuse(err, name,
+                              "%s must be a whole number of at least 1", name);
     *count = (uint64_t)found;
     return STATUS_OK;
 }
@@ -325,7 +328,8 @@ prepare_stream(const struct json *body, struct prepared *prepared,
         return status;
     if (json_kind(options) != JSON_KIND_OBJECT)
         return prepare_refuse(err, "stream_options",
-                              "stream_options must be an object");
+                              "stream_options must be an object, as "
+                              "{\"include_usage\":true}");
     return flag_read(options, "include_usage", "stream_options.include_usage",
                      &prepared->include_usage, err);
 }

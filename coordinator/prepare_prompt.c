@@ -113,8 +113,8 @@ content_put(const struct json *message, size_t index, struct json_out *out,
         status = prepare_refuse(
             err, param, "%s must be a text or a list of text parts", param);
     if (status == STATUS_OK && joined.overflowed)
-        status = prepare_refuse(err, param, "%s is over %d bytes", param,
-                                TOKENIZER_TEXT_MAX_BYTES);
+        status = prepare_refuse(err, param, "%s is over %d bytes: shorten it",
+                                param, TOKENIZER_TEXT_MAX_BYTES);
     if (status == STATUS_OK) {
         json_key(out, "content");
         json_put_text_sized(out, joined.data, joined.size);
@@ -133,13 +133,16 @@ message_put(const struct json *message, size_t index, struct json_out *out,
 
     snprintf(param, sizeof(param), "messages[%zu]", index);
     if (json_kind(message) != JSON_KIND_OBJECT)
-        return prepare_refuse(err, param, "%s must be an object", param);
+        return prepare_refuse(
+            err, param, "%s must be an object of role and content", param);
     if (has_role(message, "tool") || has_role(message, "function") ||
         json_count(json_get(message, "tool_calls")) > 0) {
-        (void)prepare_refuse(err, param,
-                             "%s is part of a tool call: tools are not "
-                             "supported by the engines of this network yet",
-                             param);
+        (void)prepare_refuse(
+            err, param,
+            "%s is part of a tool call: tools are not "
+            "supported by the engines of this network yet, leave it "
+            "out",
+            param);
         return error_tag(err, "unsupported_parameter", NULL);
     }
     if (role == NULL)
@@ -173,7 +176,8 @@ variables_write(const struct json *messages, struct buf *text,
     json_member_bool(&out, "add_generation_prompt", true);
     json_close_object(&out);
     if (text->overflowed)
-        return prepare_refuse(err, "messages", "messages are over %d bytes",
+        return prepare_refuse(err, "messages",
+                              "messages are over %d bytes: shorten them",
                               VARIABLES_MAX_BYTES);
     return STATUS_OK;
 }
@@ -193,7 +197,10 @@ render(struct job *job, const struct buf *variables, struct error *err)
             template_render(job->model->template, doc.root, &prompt, &inner);
     if (status != STATUS_OK)
         status = prepare_refuse(
-            err, "messages", "the model's chat template: %.400s", inner.text);
+            err, "messages",
+            "the model's chat template refuses these messages: %.350s. "
+            "Change them, or use /v1/completions with a prompt",
+            inner.text);
     else
         status = encode(job, prompt.data, prompt.size, "messages", err);
     json_doc_clear(&doc);

@@ -215,6 +215,7 @@ messages_render(const char *model, const char *path, struct buf *out,
     struct json_doc doc = {0};
     struct json_out json;
     const struct json *messages;
+    struct error inner = {0};
     enum status status;
 
     buf_init(&file, MESSAGES_MAX_BYTES);
@@ -222,7 +223,12 @@ messages_render(const char *model, const char *path, struct buf *out,
     variables_begin(&json, &variables);
     status = buf_read_file(&file, path, err);
     if (status == STATUS_OK)
-        status = json_doc_parse(file.data, file.size, &doc, err);
+        status = json_doc_parse(file.data, file.size, &doc, &inner);
+    if (inner.status != STATUS_OK)
+        (void)error_set(err, status,
+                        "%s: no JSON (%.300s): give a list of "
+                        "{role, content} objects",
+                        path, inner.text);
     if (status != STATUS_OK)
         goto out;
     messages = json_kind(doc.root) == JSON_KIND_OBJECT

@@ -212,7 +212,8 @@ lengths_check(const struct engine *engine, const struct engine_request *request,
         request->kv_tokens > context) {
         error_set(err, STATUS_INVALID,
                   "prompt of %" PRIu64 " ids, max_tokens %" PRIu64
-                  " and kv_tokens %" PRIu64 " exceed the context of %" PRIu64,
+                  " and kv_tokens %" PRIu64 " exceed the context of %" PRIu64
+                  ": lower max_tokens",
                   prompt, most, request->kv_tokens, context);
         return refuse(err, STATUS_INVALID, "context_exceeded");
     }

@@ -234,8 +234,10 @@ list_files(const char *path, char **names, size_t *count, struct error *err)
         if (!is_digested(entry->d_name))
             continue;
         if (*count == FILES_MAX)
-            status = error_set(err, STATUS_TOO_LARGE, "%s: more than %d files",
-                               path, FILES_MAX);
+            status =
+                error_set(err, STATUS_TOO_LARGE,
+                          "%s: more than %d files: choose a model in fewer",
+                          path, FILES_MAX);
         else
             names[(*count)++] = mem_text(entry->d_name);
     }
@@ -251,14 +253,14 @@ digest_file(const char *path, char hex[static SHA256_HEX_BYTES],
     struct sha256_stream *stream = sha256_open();
     uint8_t *bytes = mem_alloc(READ_BYTES);
     uint8_t digest[SHA256_BYTES];
-    enum status status = STATUS_OK;
+    enum status status = model_file_check(path, err);
     char text[128];
     size_t size = 0;
-    FILE *file = fopen(path, "rb");
+    FILE *file = status == STATUS_OK ? fopen(path, "rb") : NULL;
 
     while (file != NULL && (size = fread(bytes, 1, READ_BYTES, file)) > 0)
         sha256_add(stream, bytes, size);
-    if (file == NULL || ferror(file))
+    if (status == STATUS_OK && (file == NULL || ferror(file)))
         status = error_set(err, STATUS_INTERNAL, "%s: %s", path,
                            error_errno(errno, text, sizeof(text)));
     sha256_finish(stream, digest);

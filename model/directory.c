@@ -70,7 +70,9 @@ names_add(struct names *names, const char *name, struct error *err)
     }
     if (names->count == MODEL_SHARDS_MAX)
         return error_set(err, STATUS_TOO_LARGE,
-                         "more than %d safetensors files", MODEL_SHARDS_MAX);
+                         "more than %d safetensors files: choose a model in "
+                         "fewer",
+                         MODEL_SHARDS_MAX);
     names->names[names->count++] = mem_text(name);
     return STATUS_OK;
 }
@@ -88,7 +90,8 @@ names_from_index(const struct json *map, struct names *names, struct error *err)
         if (name == NULL || strlen(name) != size || !is_shard_name(name))
             return error_set(err, STATUS_INVALID,
                              INDEX_NAME ": tensor %.100s is in no safetensors "
-                                        "file of this directory",
+                                        "file of this directory: download "
+                                        "the model again",
                              json_member_name(it));
         status = names_add(names, name, err);
     }
@@ -122,8 +125,9 @@ list_shards(const char *path, const struct json *map, struct names *names,
                                      : names_from_folder(path, names, err);
 
     if (status == STATUS_OK && names->count == 0)
-        status =
-            error_set(err, STATUS_NOT_FOUND, "%s: no *.safetensors file", path);
+        status = error_set(
+            err, STATUS_NOT_FOUND,
+            "%s: no *.safetensors file: download the model again", path);
     qsort(names->names, names->count, sizeof(names->names[0]), compare_texts);
     return status;
 }
@@ -146,9 +150,11 @@ read_shards(struct model_directory *dir, const struct names *names,
             return status;
         tensors += shard->file.tensor_count;
         if (tensors > SAFETENSORS_TENSORS_MAX)
-            return error_set(err, STATUS_TOO_LARGE,
-                             "%s: more than %d tensors in all", dir->path,
-                             SAFETENSORS_TENSORS_MAX);
+            return error_set(
+                err, STATUS_TOO_LARGE,
+                "%s: more than %d tensors in all: choose a model with "
+                "fewer",
+                dir->path, SAFETENSORS_TENSORS_MAX);
         for (size_t t = 0; t < shard->file.tensor_count; t++)
             dir->weight_bytes += shard->file.tensors[t].bytes;
     }
@@ -176,8 +182,9 @@ check_unique(const struct model_directory *dir, struct error *err)
     for (size_t i = 1; i < count && status == STATUS_OK; i++) {
         if (strcmp(names[i - 1], names[i]) == 0)
             status = error_set(err, STATUS_INVALID,
-                               "%s: tensor %.100s is there twice", dir->path,
-                               names[i]);
+                               "%s: tensor %.100s is there twice: remove the "
+                               "*.safetensors files of another model",
+                               dir->path, names[i]);
     }
     free(names);
     return status;
@@ -209,9 +216,12 @@ check_index(const struct model_directory *dir, const struct json *map,
 
         if (shard == NULL ||
             safetensors_find(&shard->file, json_member_name(it)) == NULL)
-            return error_set(err, STATUS_INVALID,
-                             INDEX_NAME ": tensor %.100s is not in %.100s",
-                             json_member_name(it), file);
+            return error_set(
+                err, STATUS_INVALID,
+                INDEX_NAME
+                ": tensor %.100s is not in %.100s: download the model "
+                "again",
+                json_member_name(it), file);
     }
     return STATUS_OK;
 }
@@ -249,22 +259,23 @@ check_tensor(const struct check *check, const char *name, unsigned dtypes,
     shape_text(shape, rank, expected, sizeof(expected));
     if (tensor == NULL) {
         error_set(check->err, STATUS_INVALID,
-                  "tensor %s [%s] is missing from %s", name, expected,
-                  check->dir->path);
+                  "tensor %s [%s] is missing from %s: download the model again",
+                  name, expected, check->dir->path);
         return error_tag(check->err, "tensor_missing", name);
     }
     if (tensor->rank != rank ||
         memcmp(tensor->shape, shape, rank * sizeof(shape[0])) != 0) {
         shape_text(tensor->shape, tensor->rank, found, sizeof(found));
         error_set(check->err, STATUS_INVALID,
-                  "tensor %s has shape [%.90s], expected [%s]", name, found,
-                  expected);
+                  "tensor %s has shape [%.90s], expected [%s]: config.json and "
+                  "weights are not of one model, download it again",
+                  name, found, expected);
         return error_tag(check->err, "tensor_shape", name);
     }
     if ((dtypes & 1U << tensor->dtype) == 0) {
         error_set(check->err, STATUS_INVALID,
-                  "tensor %s has dtype %s, expected %s", name,
-                  dtype_name(tensor->dtype),
+                  "tensor %s has dtype %s, expected %s: choose another model",
+                  name, dtype_name(tensor->dtype),
                   (dtypes & 1U << DTYPE_U32) != 0 ? "U32" : "BF16, F16 or F32");
         return error_tag(check->err, "tensor_dtype", name);
     }
@@ -385,6 +396,23 @@ check_layer(const struct check *check, uint32_t layer)
     return status;
 }
 
+/* A smaller number than the weights have would answer, and wrongly. */
+static enum status
+check_no_more_layers(const struct model_directory *dir, struct error *err)
+{
+    char name[TENSOR_NAME_BYTES];
+
+    snprintf(name, sizeof(name), "model.layers.%u.input_layernorm.weight",
+             dir->config.layers);
+    if (model_directory_find(dir, name, NULL) == NULL)
+        return STATUS_OK;
+    error_set(err, STATUS_INVALID,
+              "config.json: num_hidden_layers is %u and the weights have more: "
+              "download the model again",
+              dir->config.layers);
+    return error_tag(err, "config_invalid", "num_hidden_layers");
+}
+
 static enum status
 check_tensors(const struct model_directory *dir, struct error *err)
 {
@@ -399,6 +427,8 @@ check_tensors(const struct model_directory *dir, struct error *err)
         status = check_vector(&check, "model.norm", "weight", c->hidden);
     if (status == STATUS_OK && !c->tied_head)
         status = check_matrix(&check, "lm_head", c->vocab, c->hidden);
+    if (status == STATUS_OK)
+        status = check_no_more_layers(dir, err);
     return status;
 }
 
@@ -487,8 +517,10 @@ model_directory_open(const char *path, struct model_directory *dir,
     if (index.root != NULL) {
         map = json_get(index.root, "weight_map");
         if (json_kind(map) != JSON_KIND_OBJECT) {
-            status = error_set(err, STATUS_INVALID,
-                               INDEX_NAME ": weight_map is no object");
+            status =
+                error_set(err, STATUS_INVALID,
+                          INDEX_NAME
+                          ": weight_map is no object: download the file again");
             goto out;
         }
     }

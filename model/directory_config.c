@@ -417,7 +417,8 @@ model_config_parse(const struct json *config, const struct json *generation,
     enum status status = STATUS_OK;
 
     if (json_kind(config) != JSON_KIND_OBJECT)
-        return error_set(err, STATUS_INVALID, "config.json: no object");
+        return error_set(err, STATUS_INVALID,
+                         "config.json: no object: download the file again");
     status = read_architecture(config, &read, err);
     if (status == STATUS_OK)
         status = refuse_unknown_meaning(config, err);
@@ -433,5 +434,7 @@ model_config_parse(const struct json *config, const struct json *generation,
         status = read_stop_ids(config, generation, &read, err);
     if (status == STATUS_OK)
         *out = read;
+    else
+        error_advise(err, "choose another model");
     return status;
 }

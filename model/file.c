@@ -1,7 +1,9 @@
 /* file.c - the files of a model directory. */
 #include "model/file.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/mem.h"
 
@@ -21,11 +23,34 @@ model_file_path(const char *directory, const char *name)
 }
 
 enum status
+model_file_check(const char *path, struct error *err)
+{
+    char text[128];
+    struct stat info;
+
+    if (stat(path, &info) != 0)
+        return error_set(err,
+                         errno == ENOENT ? STATUS_NOT_FOUND : STATUS_INVALID,
+                         "%s: %s: a model directory needs it, download the "
+                         "model again",
+                         path, error_errno(errno, text, sizeof(text)));
+    if (!S_ISREG(info.st_mode))
+        return error_set(err, STATUS_INVALID,
+                         "%s: no plain file: download the model again", path);
+    return STATUS_OK;
+}
+
+enum status
 model_file_read(const char *directory, const char *name, struct buf *buf,
                 struct error *err)
 {
     char *path = model_file_path(directory, name);
-    enum status status = buf_read_file(buf, path, err);
+    enum status status = model_file_check(path, err);
+
+    if (status == STATUS_OK)
+        status = buf_read_file(buf, path, err);
+    if (status == STATUS_TOO_LARGE)
+        error_advise(err, "choose another model");
 
     free(path);
     return status;
@@ -44,8 +69,9 @@ model_file_json(const char *directory, const char *name, size_t max,
     if (status == STATUS_OK) {
         status = json_doc_parse(text.data, text.size, doc, &inner);
         if (status != STATUS_OK)
-            status =
-                error_set(err, STATUS_INVALID, "%s: %.300s", name, inner.text);
+            status = error_set(err, STATUS_INVALID,
+                               "%s: no JSON (%.300s): download the file again",
+                               name, inner.text);
     }
     buf_clear(&text);
     return status;

@@ -12,6 +12,10 @@
 /* "<directory>/<name>" on the heap: free() it. */
 char *model_file_path(const char *directory, const char *name);
 
+/* Is @path a file, not a folder, a pipe or a device, which might be endless or
+ * wait?  STATUS_NOT_FOUND when nothing is there. */
+MUST_CHECK enum status model_file_check(const char *path, struct error *err);
+
 /* Append a whole file of at most buf->max bytes.  STATUS_NOT_FOUND when there
  * is none. */
 MUST_CHECK enum status model_file_read(const char *directory, const char *name,

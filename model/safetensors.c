@@ -14,6 +14,7 @@
 
 #include "common/json.h"
 #include "common/mem.h"
+#include "model/file.h"
 
 #include "common/banned.h"
 
@@ -57,7 +58,9 @@ dtype_name(enum dtype dtype)
 static enum status
 refuse(const struct parse *parse, const char *name, const char *what)
 {
-    return error_set(parse->err, STATUS_INVALID, "%s: tensor %.100s: %s",
+    return error_set(parse->err, STATUS_INVALID,
+                     "%s: tensor %.100s: %s: "
+                     "download the file again",
                      parse->path, name, what);
 }
 
@@ -76,8 +79,9 @@ read_dtype(const struct parse *parse, const struct json *value,
         }
     }
     return error_set(parse->err, STATUS_INVALID,
-                     "%s: tensor %.100s: unknown dtype %.*s", parse->path,
-                     tensor->name,
+                     "%s: tensor %.100s: unknown dtype %.*s: choose a model "
+                     "in BF16, F16, F32 or MLX's 4 or 8 bits",
+                     parse->path, tensor->name,
                      text == NULL ? 1 : (int)(size < 32 ? size : 32),
                      text == NULL ? "?" : text);
 }
@@ -191,9 +195,11 @@ check_ranges(const struct parse *parse, struct safetensors *file)
         expected = tensor->offset + tensor->bytes;
     }
     if (expected != file->file_bytes)
-        return error_set(parse->err, STATUS_INVALID,
-                         "%s: %llu bytes after the last tensor", parse->path,
-                         (unsigned long long)(file->file_bytes - expected));
+        return error_set(
+            parse->err, STATUS_INVALID,
+            "%s: %llu bytes after the last tensor: download the file "
+            "again",
+            parse->path, (unsigned long long)(file->file_bytes - expected));
     return STATUS_OK;
 }
 
@@ -232,14 +238,16 @@ read_header_size(const uint8_t *bytes, uint64_t file_bytes, const char *path,
     for (int i = SIZE_FIELD_BYTES - 1; i >= 0; i--)
         size = size << 8 | bytes[i];
     if (size > SAFETENSORS_HEADER_MAX_BYTES)
-        return error_set(err, STATUS_INVALID,
-                         "%s: header of %llu bytes, at most %d are allowed",
-                         path, (unsigned long long)size,
-                         SAFETENSORS_HEADER_MAX_BYTES);
+        return error_set(
+            err, STATUS_INVALID,
+            "%s: header of %llu bytes, and at most %d are allowed: "
+            "download the file again",
+            path, (unsigned long long)size, SAFETENSORS_HEADER_MAX_BYTES);
     if (size < 2 || size > file_bytes - SIZE_FIELD_BYTES)
         return error_set(err, STATUS_INVALID,
-                         "%s: header of %llu bytes does not fit the file", path,
-                         (unsigned long long)size);
+                         "%s: header of %llu bytes does not fit the file: "
+                         "download the file again",
+                         path, (unsigned long long)size);
     *header_size = size;
     return STATUS_OK;
 }
@@ -256,12 +264,16 @@ safetensors_parse(const void *bytes, size_t size, uint64_t file_bytes,
     enum status status = STATUS_OK;
 
     if (size < SIZE_FIELD_BYTES || file_bytes < size || file_bytes > INT64_MAX)
-        return error_set(err, STATUS_INVALID, "%s: no safetensors file", path);
+        return error_set(err, STATUS_INVALID,
+                         "%s: no safetensors file: download the file again",
+                         path);
     status = read_header_size(bytes, file_bytes, path, &header_size, err);
     if (status != STATUS_OK)
         return status;
     if (size - SIZE_FIELD_BYTES < header_size)
-        return error_set(err, STATUS_INVALID, "%s: header is cut off", path);
+        return error_set(err, STATUS_INVALID,
+                         "%s: header is cut off: download the file again",
+                         path);
     read.header_bytes = SIZE_FIELD_BYTES + header_size;
     parse.header_bytes = read.header_bytes;
     parse.data_bytes = file_bytes - read.header_bytes;
@@ -269,15 +281,19 @@ safetensors_parse(const void *bytes, size_t size, uint64_t file_bytes,
     status = json_doc_parse((const char *)bytes + SIZE_FIELD_BYTES,
                             (size_t)header_size, &doc, &inner);
     if (status != STATUS_OK) {
-        error_set(err, STATUS_INVALID, "%s: header: %.200s", path, inner.text);
+        error_set(err, STATUS_INVALID,
+                  "%s: header: %.200s: download the file again", path,
+                  inner.text);
         status = STATUS_INVALID;
         goto out;
     }
     if (json_kind(doc.root) != JSON_KIND_OBJECT ||
         json_count(doc.root) > SAFETENSORS_TENSORS_MAX) {
-        status = error_set(err, STATUS_INVALID,
-                           "%s: header is no object of at most %d tensors",
-                           path, SAFETENSORS_TENSORS_MAX);
+        status =
+            error_set(err, STATUS_INVALID,
+                      "%s: header is no object of at most %d tensors: download "
+                      "the file again",
+                      path, SAFETENSORS_TENSORS_MAX);
         goto out;
     }
     status = read_tensors(&parse, doc.root, &read);
@@ -301,7 +317,7 @@ read_failed(const char *path, struct error *err)
     int number = errno;
 
     return error_set(err, number == ENOENT ? STATUS_NOT_FOUND : STATUS_INVALID,
-                     "%s: %s", path,
+                     "%s: %s: download the file again", path,
                      number == 0 ? "file is too short"
                                  : error_errno(number, text, sizeof(text)));
 }
@@ -332,6 +348,9 @@ safetensors_read(const char *path, struct safetensors *file, struct error *err)
     uint8_t *bytes = NULL;
     FILE *stream = NULL;
 
+    status = model_file_check(path, err);
+    if (status != STATUS_OK)
+        return status;
     errno = 0;
     stream = fopen(path, "rb");
     if (stream == NULL || !measure(stream, &file_bytes) ||

@@ -106,8 +106,10 @@ tokenizer_parse(const char *json, size_t size, struct tokenizer **tokenizer,
     if (status == STATUS_OK)
         status = read_parts(read, doc.root, err);
     else
-        status = error_set(err, STATUS_INVALID, "tokenizer.json: %.300s",
-                           inner.text);
+        status = error_set(err, STATUS_INVALID,
+                           "tokenizer.json: no JSON (%.300s)", inner.text);
+    if (status != STATUS_OK)
+        error_advise(err, "download the file again, or choose another model");
     json_doc_clear(&doc);
     if (status == STATUS_OK)
         *tokenizer = read;
@@ -243,10 +245,11 @@ tokenizer_encode(const struct tokenizer *tokenizer, const char *text,
 
     if (size > TOKENIZER_TEXT_MAX_BYTES)
         return error_set(err, STATUS_TOO_LARGE,
-                         "text of %zu bytes, at most %d can be tokenised", size,
-                         TOKENIZER_TEXT_MAX_BYTES);
+                         "text of %zu bytes, and at most %d can be tokenised: "
+                         "shorten it",
+                         size, TOKENIZER_TEXT_MAX_BYTES);
     if (!is_utf8(text, size))
-        return error_set(err, STATUS_INVALID, "text is not UTF-8");
+        return error_set(err, STATUS_INVALID, "text is not UTF-8: convert it");
     encoding.run = splitter_run_new();
     status = encode_around(&encoding, &tokenizer->added.raw, text, size,
                            encode_normalised);

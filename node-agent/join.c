@@ -129,9 +129,11 @@ perform(CURL *curl, const char *url, const char *detail, long *code,
     CURLcode result = curl_easy_perform(curl);
 
     if (result != CURLE_OK)
-        return error_set(err, STATUS_RETRY, "%.200s: %.200s", url,
-                         detail[0] != '\0' ? detail
-                                           : curl_easy_strerror(result));
+        return error_set(
+            err, STATUS_RETRY,
+            "%.200s: %.200s: is the address right and the "
+            "coordinator running?",
+            url, detail[0] != '\0' ? detail : curl_easy_strerror(result));
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, code);
     return STATUS_OK;
 }
@@ -150,7 +152,9 @@ fetch_ca(const char *url, struct buf *ca, struct error *err)
     curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0L);
     status = perform(curl, url, detail, &code, err);
     if (status == STATUS_OK && code != 200)
-        status = error_set(err, STATUS_RETRY, "%.300s answered %ld", url, code);
+        status =
+            error_set(err, STATUS_RETRY,
+                      "%.300s answered %ld: is the address right?", url, code);
     curl_easy_cleanup(curl);
     return status;
 }

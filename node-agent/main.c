@@ -73,7 +73,9 @@ read_stream(FILE *stream, struct buf *text, struct error *err)
     char line[JOIN_TOKEN_BYTES + 2] = "";
 
     if (fgets(line, sizeof(line), stream) == NULL)
-        return error_set(err, STATUS_INVALID, "no token there");
+        return error_set(err, STATUS_INVALID,
+                         "no token there: give the line that berth "
+                         "join-token printed");
     line[strcspn(line, " \t\r\n")] = '\0';
     buf_append_text(text, line);
     return STATUS_OK;
@@ -105,7 +107,8 @@ read_token(const struct options *options, struct buf *token, struct error *err)
         return read_stream(stdin, token, err);
     file = fopen(options->token_file, "r");
     if (file == NULL)
-        return error_set(err, STATUS_NOT_FOUND, "%s: %s", options->token_file,
+        return error_set(err, STATUS_NOT_FOUND, "%s: %s: is the path right?",
+                         options->token_file,
                          error_errno(errno, text, sizeof(text)));
     status = read_stream(file, token, err);
     fclose(file);

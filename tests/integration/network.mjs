@@ -29,6 +29,7 @@ const START_S = 240;
 const FILES = [
     "openai.mjs",
     "refused.mjs",
+    "errors.mjs",
     "questions.mjs",
     "api.mjs",
     "money.mjs",

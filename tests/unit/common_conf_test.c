@@ -111,7 +111,7 @@ a_bad_line_is_named_with_what_is_allowed(void **state)
         {"name =\n", "c:1: name must have 1 to 15 bytes, has 0"},
         {"name = 0123456789abcdef\n",
          "c:1: name must have 1 to 15 bytes, has 16"},
-        {"on = yes\nnmae = x\n", "c:2: unknown key \"nmae\""},
+        {"on = yes\nnmae = x\n", "c:2: unknown key \"nmae\": take it out"},
         {"on = yes\n\non = no\n", "c:3: on is given twice"},
         {"peer=1\npeer=2\npeer=3\npeer=4\n",
          "c:4: peer may be given at most 3 times"},

@@ -400,7 +400,7 @@ bad_frames_are_refused_with_their_place(void **state)
         {"{", "/: no JSON object: line 1 column 1: string or '}' expected"},
         {"{\"t\":\"drain\",\"epoch\":1}", "/on: is missing"},
         {"{\"t\":\"drain\",\"epoch\":1,\"on\":true,\"x\":1}",
-         "/x: unknown member"},
+         "/x: unknown member: leave it out"},
         {"{\"t\":\"job.ack\",\"job\":\"me\",\"attempt\":1}",
          "/job: must be a UUID"},
         {"{\"t\":\"models\",\"models\":[{\"digest\":\"00\",\"bytes\":1,"
