@@ -6,6 +6,7 @@ import { spawnSync } from "node:child_process";
 import fs from "node:fs";
 import https from "node:https";
 import path from "node:path";
+import tls from "node:tls";
 
 import {
     api,
@@ -19,7 +20,6 @@ import {
     finish,
     is_alive,
     job_ended,
-    job_of,
     must,
     network,
     new_account,
@@ -32,7 +32,6 @@ import {
     sse_events,
 } from "./lib.mjs";
 import {
-    agent_start,
     cluster_folder,
     coordinator_start,
     end,
@@ -42,17 +41,21 @@ import {
     network_start,
     pid_of_part,
 } from "./own.mjs";
+import { engine_for } from "./fleet.mjs";
 
 const GRANT_UCR = 400_000_000;
 const QUESTION = "What is 17 plus 25?";
+const COUNT = "Count from 1 to 200.";
 const ANSWER = "17 plus 25 is 42.";
-const NOBODY = 8; // descriptors beside those in use
+const SPARE = 8; // descriptors beside those in use
+const LOOKS = 20;
+const OPEN = "01"; // of a socket in /proc/net/tcp
 
 let user;
 let entry;
 
 const config = path.join(folder, "coordinator.conf");
-fs.writeFileSync(config, "http_timeout_s = 2\nhttp_connections_max = 64\n");
+fs.writeFileSync(config, "http_timeout_s = 4\nhttp_connections_max = 64\n");
 
 async function serves() {
     const answer = await ask(QUESTION, {}, { key: user.key });
@@ -68,12 +71,11 @@ async function no_money_is_lost() {
     await books_balance();
 }
 
-// A stream of about two thousand ids: at this temperature the model does not
-// find an end.  The response, not yet read from.
-async function long_stream(seed) {
+// The response to a stream of hundreds of ids, not yet read from.
+async function long_stream() {
     const request = open_request("POST", "/v1/chat/completions", {
         key: user.key,
-        body: chat_body(QUESTION, { stream: true, temperature: 2, seed }),
+        body: chat_body(COUNT, { stream: true }),
         agent: new https.Agent({ ca: fs.readFileSync(network.ca_file) }),
     });
     const response = await new Promise((resolve, reject) => {
@@ -118,50 +120,115 @@ const ready_is = (status) =>
 
 await network_start(["node-1"], ["--config", config]);
 user = await new_account("pressed", GRANT_UCR);
-entry = (await must(200, "GET", "/api/v1/models")).data.find(
-    ({ id }) => id === "tiny-chat",
-);
+entry = await must(200, "GET", "/api/v1/catalogue/tiny-chat");
+
+// The server's end of the connection from local @port: {state, unsent}, where
+// unsent counts bytes that the client has no room for.
+function server_end(port) {
+    const hex = port.toString(16).toUpperCase().padStart(4, "0");
+    for (const line of fs.readFileSync("/proc/net/tcp", "utf8").split("\n")) {
+        const [, , remote, state, queues] = line.trim().split(/\s+/);
+        if (remote?.endsWith(`:${hex}`))
+            return { state, unsent: parseInt(queues.split(":")[0], 16) };
+    }
+    return undefined;
+}
+
+const request_text = (method, route, body = "") =>
+    [
+        `${method} ${route} HTTP/1.1`,
+        "host: berth",
+        `authorization: Bearer ${user.key}`,
+        "content-type: application/json",
+        `content-length: ${Buffer.byteLength(body)}`,
+        "",
+        body,
+    ].join("\r\n");
+
+// A connection whose client asks and asks and never reads, until it has no room
+// for what it asked.
+async function full_connection() {
+    const { hostname, port } = new URL(network.url);
+    const socket = tls.connect({
+        host: hostname,
+        port,
+        ca: fs.readFileSync(network.ca_file),
+    });
+    const lost = new Promise((resolve) => socket.once("close", resolve));
+    socket.on("error", () => {});
+    await new Promise((resolve) => socket.once("secureConnect", resolve));
+    socket.pause();
+    let looks = 0; // in a row at which it had no room
+    await poll("the client to be full", () => {
+        looks = server_end(socket.localPort).unsent > 0 ? looks + 1 : 0;
+        if (looks === 0)
+            for (let i = 0; i < 4; i++)
+                socket.write(request_text("GET", "/api/v1/catalogue"));
+        return looks === LOOKS;
+    });
+    return { socket, lost };
+}
 
 await check(
-    "a client that reads nothing is closed; what was delivered is charged",
+    "a client that reads nothing is closed and keeps nobody waiting",
     async () => {
-        const { response, job } = await long_stream(1);
-        const closed = new Promise((resolve) => {
-            response.once("error", resolve);
-            response.once("close", resolve);
-        });
-        response.pause();
-        response.socket.pause();
-        await serves(); // others do not wait for it
-        const ended = await job_ended(job);
-        assert.ok(["done", "cancelled"].includes(ended.state), ended.state);
-        assert.ok(ended.completion_tokens > 0);
-        assert.equal(
-            ended.price_ucr,
-            price_by_hand(entry, ended.prompt_tokens, ended.completion_tokens),
+        const { socket, lost } = await full_connection();
+        const port = socket.localPort;
+        await serves();
+        await poll(
+            "its connection to be closed",
+            () => server_end(port)?.state !== OPEN,
         );
-        // It has not been read, so it sees the end only when it reads again.
-        await poll("its connection to be closed", () => no_socket_of(response));
-        response.socket.resume();
-        response.resume();
-        await closed;
-        assert.equal(response.complete, false, "the stream is cut short");
+        socket.resume();
+        await lost;
         await no_money_is_lost();
     },
 );
 
-// Does the coordinator still hold the other end of this connection?
-function no_socket_of(response) {
-    const port = response.socket.localPort;
-    const hex = port.toString(16).toUpperCase().padStart(4, "0");
-    return !fs
-        .readFileSync("/proc/net/tcp", "utf8")
-        .split("\n")
-        .some((line) => {
-            const [, , remote, state] = line.trim().split(/\s+/);
-            return remote?.endsWith(`:${hex}`) && state === "01";
-        });
-}
+// All of what was written is with the kernel: only it can see that this client
+// makes no progress, since the server waits for the job.
+await check(
+    "a client that reads nothing and its job do not wait for each other",
+    async () => {
+        const engine = await engine_for("node-1", "tiny-chat");
+        const { socket, lost } = await full_connection();
+        process.kill(engine.pid, "SIGSTOP");
+        try {
+            const body = JSON.stringify(chat_body(COUNT, { stream: true }));
+            socket.write(request_text("POST", "/v1/chat/completions", body));
+            const job = await poll("its job", async () => {
+                const { data } = await must(200, "GET", "/api/v1/jobs", {
+                    key: user.key,
+                });
+                return data.find(({ state }) => state === "running");
+            });
+            assert.equal((await job_ended(job.id)).state, "cancelled");
+        } finally {
+            process.kill(engine.pid, "SIGCONT");
+        }
+        socket.resume();
+        await lost;
+        await no_money_is_lost();
+    },
+);
+
+await check(
+    "a job is done and charged though its client does not read",
+    async () => {
+        const { response, job } = await long_stream();
+        response.pause();
+        response.socket.pause();
+        const ended = await job_ended(job);
+        assert.equal(ended.state, "done");
+        const { prompt_tokens, completion_tokens } = ended.usage;
+        assert.equal(
+            ended.price_ucr,
+            price_by_hand(entry, prompt_tokens, completion_tokens),
+        );
+        response.socket.destroy();
+        await no_money_is_lost();
+    },
+);
 
 const descriptors = (pid) => fs.readdirSync(`/proc/${pid}/fd`).length;
 
@@ -175,9 +242,9 @@ await check("without descriptors what runs goes on", async () => {
     const before = fs
         .readFileSync(`/proc/${pid}/limits`, "utf8")
         .match(/Max open files\s+(\d+)/)[1];
-    const { response } = await long_stream(2);
-    limit_descriptors(pid, descriptors(pid) + NOBODY);
-    const callers = Array.from({ length: 3 * NOBODY }, () => {
+    const { response } = await long_stream();
+    limit_descriptors(pid, descriptors(pid) + SPARE);
+    const callers = Array.from({ length: 3 * SPARE }, () => {
         const agent = new https.Agent({
             ca: fs.readFileSync(network.ca_file),
             keepAlive: true,
@@ -221,7 +288,7 @@ await check("a database that hangs refuses jobs and loses none", async () => {
 });
 
 await check("killed backends make no request fail for good", async () => {
-    const { response } = await long_stream(3);
+    const { response } = await long_stream();
     const stream = read_whole(response);
     for (let i = 0; i < 20; i++) {
         await sql(
@@ -289,7 +356,7 @@ else
             await serves();
             const filler = path.join(small, "filler");
             spawnSync("dd", ["if=/dev/zero", `of=${filler}`, "bs=64k"]);
-            const { response } = await long_stream(4).catch(() => ({}));
+            const { response } = await long_stream().catch(() => ({}));
             const stream = response && read_whole(response);
             const write = (i) =>
                 api("POST", "/api/v1/jobs", {

@@ -206,6 +206,25 @@ who_gave_up_waiting_is_not_woken(void **state)
     assert_int_equal(wakes, 0);
 }
 
+/* What is kept of ended jobs is bounded by this sum: it counts the text, and
+ * four bytes for each id. */
+static void
+memory_grows_with_what_was_delivered(void **state)
+{
+    size_t empty = record_bytes(record);
+    uint32_t ids[90];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(ids); i++)
+        ids[i] = 100;
+    record_attempt(record, 1);
+    assert_int_equal(record_push(record, 1, 0, ids, COUNT_OF(ids), now),
+                     RECORD_TAKEN);
+    assert_true(record_bytes(record) >=
+                empty + COUNT_OF(ids) * sizeof(ids[0]) +
+                    record_event_count(record) * sizeof(struct record_event));
+}
+
 int
 main(void)
 {
@@ -225,6 +244,8 @@ main(void)
         cmocka_unit_test_setup_teardown(a_waiter_is_woken_once, start, stop),
         cmocka_unit_test_setup_teardown(who_gave_up_waiting_is_not_woken, start,
                                         stop),
+        cmocka_unit_test_setup_teardown(memory_grows_with_what_was_delivered,
+                                        start, stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
