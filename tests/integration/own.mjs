@@ -83,6 +83,9 @@ export async function end(name, signal) {
     return { code: child.exitCode, signal: child.signalCode };
 }
 
+// Numbers for the coordinator's configuration file, when a test wants others.
+export const coordinator_config = {};
+
 export async function coordinator_begin(env) {
     ports.https ??= await free_port();
     ports.link ??= await free_port();
@@ -94,6 +97,13 @@ export async function coordinator_begin(env) {
         "--link-port",
         `${ports.link}`,
     ];
+    const numbers = Object.entries(coordinator_config);
+    if (numbers.length > 0) {
+        const config = path.join(folder, "coordinator.conf");
+        const lines = numbers.map((pair) => pair.join(" = "));
+        fs.writeFileSync(config, `${lines.join("\n")}\n`);
+        words.push("--config", config);
+    }
     return begin("coordinator", "berth-coordinator", words, env);
 }
 
