@@ -8,8 +8,16 @@
 import { price_by_hand } from "../integration/lib.mjs";
 
 const FINAL = ["done", "failed", "cancelled", "quarantined"];
-const ATTEMPTS_MAX = 8;
-const POISON_S = 30;
+const FAILURES_MAX = 8;
+const WISHES = [
+    "owner_returned",
+    "paused",
+    "draining",
+    "agent_stopped",
+    "node_removed",
+];
+const POISON_MS = 30_000;
+const WRITTEN_MS = 5000;
 const SCARCE = /^(files-|full-|kill-postgres|kill-backend)/;
 const SCARCE_MS = 5000; // after the end of a scarcity its effects may show
 const CRASHES = ["SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"];
@@ -273,17 +281,35 @@ function what_was_read_is_counted({ submissions, jobs }, fail) {
         }
 }
 
-// Two engines on different nodes died under it within 30 s.
-export function is_poison(list) {
-    const lost = list.filter(({ end_reason }) => end_reason === "engine_lost");
-    return lost.some((a) =>
-        lost.some(
-            (b) =>
-                a.node !== b.node &&
-                Math.abs(Date.parse(a.ended) - Date.parse(b.ended)) <=
-                    POISON_S * 1000,
-        ),
-    );
+const is_crash = ({ end_reason }) => end_reason === "engine_lost";
+const between_ms = (a, b) => Date.parse(b.ended) - Date.parse(a.ended);
+
+// Engines of two nodes died under it, one after the other within @limit_ms.
+function crashes_twice(list, limit_ms) {
+    return list
+        .filter(is_crash)
+        .findIndex(
+            (b, i, all) =>
+                i > 0 &&
+                all[i - 1].node !== b.node &&
+                between_ms(all[i - 1], b) <= limit_ms,
+        );
+}
+
+// Ends are written a little after they happen.
+export const is_poison = (list) =>
+    crashes_twice(list, POISON_MS + WRITTEN_MS) >= 0;
+
+// Never a third: within one reign, which alone remembers.
+function poison_is_not_tried_again({ attempts }, fail) {
+    for (const [job, list] of attempts)
+        for (const reign of group(list, ({ epoch }) => epoch).values()) {
+            const crash = crashes_twice(reign, POISON_MS - WRITTEN_MS);
+            if (crash < 0) continue;
+            const last = reign.filter(is_crash)[crash];
+            if (list.at(-1).number > last.number)
+                fail("poison", { job }, `an attempt after ${last.number}`);
+        }
 }
 
 // Why a job may have ended in another way than done.
@@ -308,7 +334,7 @@ function reason_missing(job, list, who, restarts) {
         case "failed":
             if (job.error_code === "no_capacity") return "";
             return job.error_code === "target_lost" &&
-                list.length >= ATTEMPTS_MAX
+                list.filter(is_failure).length >= FAILURES_MAX
                 ? ""
                 : said;
         case "cancelled":
@@ -323,6 +349,8 @@ function reason_missing(job, list, who, restarts) {
             return "";
     }
 }
+
+const is_failure = ({ end_reason }) => !WISHES.includes(end_reason);
 
 const saw_finish = ({ readers }) =>
     readers.some(({ seen }) => seen?.end === "finish");
@@ -384,6 +412,7 @@ const RULES = [
     balances_add_up,
     attempts_make_the_usage,
     what_was_read_is_counted,
+    poison_is_not_tried_again,
     ends_have_reasons,
     errors_are_documented,
     programs_end_when_told,

@@ -101,7 +101,7 @@ export async function state_of({ requests, users, workers }) {
         accounts,
         jobs,
         attempts: await query(
-            "SELECT job, number, node, started, ended, end_reason, ids " +
+            "SELECT job, number, epoch, node, started, ended, end_reason, ids " +
                 "FROM berth.attempt ORDER BY job, number",
         ),
         holds: await query("SELECT id, amount FROM ledger.hold"),

@@ -51,7 +51,7 @@ let user;
 let entry;
 
 const start = {
-    coordinator: (env) => own.coordinator_begin({ env }),
+    coordinator: (env) => own.coordinator_begin(env),
     "node-1": (env) => own.agent_start("node-1", { reconnect_max_s: 1 }, env),
 };
 

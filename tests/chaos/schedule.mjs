@@ -11,7 +11,7 @@ export const KINDS = {
     "kill-coordinator": { weight: 5, part: "coordinator", hold_ms: [0, 800] },
     "kill-postgres": { weight: 3, part: "coordinator", hold_ms: [0, 0] },
     "kill-backend": { weight: 3, part: "coordinator", hold_ms: [0, 0] },
-    "stop-agent": { weight: 6, part: "node", hold_ms: [200, 4000] },
+    "stop-agent": { weight: 6, part: "node", hold_ms: [200, 6000] },
     "stop-engine": { weight: 6, part: "node", hold_ms: [200, 4000] },
     "stop-coordinator": {
         weight: 3,
@@ -28,8 +28,8 @@ export const KINDS = {
     "cut-both": { weight: 6, part: "node", hold_ms: [200, 4000] },
     reset: { weight: 8, part: "node", hold_ms: [0, 0] },
     delay: { weight: 3, part: "node", hold_ms: [500, 3000] },
-    "half-open": { weight: 2, part: "node", hold_ms: [1000, 5000] },
-    silence: { weight: 1, part: "node", hold_ms: [35_000, 40_000] },
+    "half-open": { weight: 4, part: "node", hold_ms: [1000, 5000] },
+    silence: { weight: 4, part: "node", hold_ms: [3500, 7000] },
     "clock-agent": { weight: 3, part: "node", hold_ms: [1500, 3000] },
     "clock-coordinator": {
         weight: 3,

@@ -20,6 +20,7 @@ import {
     berth,
     cluster_folder,
     coordinator_begin,
+    coordinator_config,
     coordinator_start,
     dev,
     folder,
@@ -33,6 +34,8 @@ import { Cable } from "./cable.mjs";
 const AGENT_MOUNT_BYTES = 2 << 20;
 const DATABASE_MOUNT_BYTES = 400 << 20;
 const POSTGRES_FOLDERS = "/var/lib/berth-dev";
+// Losses are noticed sooner than in a real network, so that more fit in.
+const NUMBERS = { beat_s: 1, stall_s: 8, adrift_s: 5 };
 const RESTART_MS = 200; // a supervisor's pause after an end nobody asked for
 
 const FAKETIME = [
@@ -146,7 +149,8 @@ export class Site {
         for (const name of ["coordinator", ...this.agents])
             this.clock_set(name, 0);
         if (this.with_disks) this.database_on_small_disk();
-        await coordinator_start({ env: this.env_of("coordinator") });
+        Object.assign(coordinator_config, NUMBERS);
+        await coordinator_start(this.env_of("coordinator"));
         this.watch("coordinator");
         for (const id of model_ids) {
             const model = path.join(models_folder, id);
@@ -167,7 +171,7 @@ export class Site {
     async begin(name) {
         const env = this.env_of(name);
         if (name === "coordinator") {
-            await coordinator_begin({ env });
+            await coordinator_begin(env);
         } else {
             const link = `127.0.0.1:${this.cables.get(name).port}`;
             agent_start(name, { link }, env);

@@ -83,24 +83,32 @@ export async function end(name, signal) {
     return { code: child.exitCode, signal: child.signalCode };
 }
 
-// @words are added to its command line, @env to its environment.
-export async function coordinator_begin({ words = [], env } = {}) {
+// Numbers for the coordinator's configuration file, when a test wants others.
+export const coordinator_config = {};
+
+export async function coordinator_begin(env) {
     ports.https ??= await free_port();
     ports.link ??= await free_port();
-    const all = [
+    const words = [
         "--dev",
         dev,
         "--https-port",
         `${ports.https}`,
         "--link-port",
         `${ports.link}`,
-        ...words,
     ];
-    return begin("coordinator", "berth-coordinator", all, env);
+    const numbers = Object.entries(coordinator_config);
+    if (numbers.length > 0) {
+        const config = path.join(folder, "coordinator.conf");
+        const lines = numbers.map((pair) => pair.join(" = "));
+        fs.writeFileSync(config, `${lines.join("\n")}\n`);
+        words.push("--config", config);
+    }
+    return begin("coordinator", "berth-coordinator", words, env);
 }
 
-export async function coordinator_start(more) {
-    const child = await coordinator_begin(more);
+export async function coordinator_start(variables) {
+    const child = await coordinator_begin(variables);
     const env = path.join(dev, "env");
     await poll(
         "the coordinator",
@@ -187,8 +195,8 @@ export const lending = (...names) =>
         START_S,
     );
 
-export async function network_start(agents, words = []) {
-    await coordinator_start(words);
+export async function network_start(agents) {
+    await coordinator_start();
     for (const id of model_ids) {
         const added = await berth([
             "models",

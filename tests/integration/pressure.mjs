@@ -33,6 +33,7 @@ import {
 } from "./lib.mjs";
 import {
     cluster_folder,
+    coordinator_config,
     coordinator_start,
     end,
     folder,
@@ -54,8 +55,10 @@ const OPEN = "01"; // of a socket in /proc/net/tcp
 let user;
 let entry;
 
-const config = path.join(folder, "coordinator.conf");
-fs.writeFileSync(config, "http_timeout_s = 4\nhttp_connections_max = 64\n");
+Object.assign(coordinator_config, {
+    http_timeout_s: 4,
+    http_connections_max: 64,
+});
 
 async function serves() {
     const answer = await ask(QUESTION, {}, { key: user.key });
@@ -118,7 +121,7 @@ const ready_is = (status) =>
             (await api("GET", "/readyz", { key: null })).status === status,
     );
 
-await network_start(["node-1"], ["--config", config]);
+await network_start(["node-1"]);
 user = await new_account("pressed", GRANT_UCR);
 entry = await must(200, "GET", "/api/v1/catalogue/tiny-chat");
 
@@ -351,7 +354,7 @@ if (small === undefined) skip(FULL, "may not mount a file system here");
 else
     try {
         await check(FULL, async () => {
-            await coordinator_start({ words: ["--config", config] });
+            await coordinator_start();
             await lending("node-1");
             await serves();
             const filler = path.join(small, "filler");
@@ -392,7 +395,7 @@ else
         await leave_small_disk(small);
     }
 
-await coordinator_start({ words: ["--config", config] });
+await coordinator_start();
 await lending("node-1");
 await check("after all that the books balance", no_money_is_lost);
 await network_end();
