@@ -356,8 +356,9 @@ store_jobs_live(struct db *db, struct db_rows **rows, struct error *err)
 
 static const struct statement attempts_adopt = {
     .name = "attempts_adopt",
-    .sql = "SELECT a.number, a.node, n.maturing, a.ids, a.end_reason "
-           "FROM berth.attempt a JOIN berth.node n ON n.id = a.node "
+    .sql = "SELECT a.number, a.node, l.id, a.ids, a.end_reason "
+           "FROM berth.attempt a "
+           "JOIN ledger.account l ON l.node = a.node AND l.kind = 3 "
            "WHERE a.job = $1 ORDER BY a.number DESC LIMIT $2",
     .shape = DB_MANY,
     .param_count = 2,
