@@ -175,7 +175,7 @@ print_speed(const char *label, const struct json *speed)
 
     if (json_as_double(json_get(speed, "ttft_ms"), &first_ms) != STATUS_OK)
         return;
-    printf("    %-10sfirst token after %.0f ms", label, first_ms);
+    printf("    %-14sfirst token after %.0f ms", label, first_ms);
     if (json_as_double(json_get(speed, "tok_s"), &rate) == STATUS_OK)
         printf(", then %.1f tokens/s", rate);
     printf("\n");
@@ -195,8 +195,8 @@ describe_candidate(const struct json *row, const char *verdict, char *text,
     else if (strcmp(verdict, "chosen") == 0)
         (void)snprintf(text, text_size, "this target");
     else
-        (void)snprintf(text, text_size, "%" PRId64 " others",
-                       number(row, "count"));
+        (void)snprintf(text, text_size, "%" PRId64 " %s", number(row, "count"),
+                       number(row, "count") == 1 ? "other" : "others");
 }
 
 /* Why this target: the one chosen and those that were slower or refused. */
@@ -211,10 +211,13 @@ print_why(const struct json *why)
         (void)cli_member(row, "verdict", verdict, sizeof(verdict));
         (void)cli_member(row, "reason", reason, sizeof(reason));
         describe_candidate(row, verdict, name, sizeof(name));
-        printf("    %-10s%s", verdict, name);
-        if (json_as_double(json_get(row, "finish_ms"), &finish_ms) == STATUS_OK)
+        printf("    %-14s%s", verdict, name);
+        if (reason[0] != '\0')
+            printf(": %s", reason);
+        else if (json_as_double(json_get(row, "finish_ms"), &finish_ms) ==
+                 STATUS_OK)
             printf(", finishes in %.0f ms", finish_ms);
-        printf("%s%s\n", reason[0] != '\0' ? ": " : "", reason);
+        printf("\n");
     }
 }
 
@@ -243,7 +246,7 @@ print_times(const struct json *attempt)
     (void)cli_member(attempt, "started", started, sizeof(started));
     if (started[0] == '\0')
         return;
-    printf("    %-10s%s", "started", started);
+    printf("    %-14s%s", "started", started);
     if (json_as_double(json_get(attempt, "ran_ms"), &ran_ms) == STATUS_OK)
         printf(", ended after %.3f s", ran_ms / 1000);
     printf("\n");
@@ -259,11 +262,11 @@ print_attempt(const struct json *attempt)
     printf("\nattempt %" PRId64 " on %s\n", number(attempt, "number"), target);
     print_times(attempt);
     if (number(attempt, "done") > 0)
-        printf("    %-10s%" PRId64 " tokens of earlier attempts\n", "given",
+        printf("    %-14s%" PRId64 " tokens of earlier attempts\n", "given",
                number(attempt, "done"));
-    printf("    %-10s%" PRId64 " tokens\n", "delivered",
+    printf("    %-14s%" PRId64 " tokens\n", "delivered",
            number(attempt, "ids"));
-    printf("    %-10s%s\n", "end", end);
+    printf("    %-14s%s\n", "end", end);
     print_speed("predicted", json_get(attempt, "predicted"));
     print_speed("observed", json_get(attempt, "observed"));
     print_why(json_get(attempt, "why"));

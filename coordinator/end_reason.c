@@ -43,6 +43,8 @@ static const struct {
     {"coordinator_lost", "the coordinator was restarted, and nothing was left"},
     {"network_fault", "the coordinator was restarted and gave the job up"},
     {"stale_epoch", "its node already followed another coordinator"},
+    {"stale_attempt", "a later attempt had taken its place"},
+    {"unknown_attempt", "its node did not hold it any more"},
     {"unwritten", "it could not be written down, so it was never sent"},
     {"internal", "its end could not be written down"},
 };

@@ -2,18 +2,25 @@
 // it and as a program reads it.
 
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import path from "node:path";
 
 import {
     bin,
     check,
+    fee_by_hand,
     finish,
+    job_ended,
     model_ids,
+    must,
     network,
     new_account,
     poll,
+    price_by_hand,
+    reprefill_by_hand,
     run,
 } from "./lib.mjs";
+import { all_nodes, engine_for, nodes, only_nodes } from "./fleet.mjs";
 
 const BERTH = path.join(bin, "berth");
 const env = {
@@ -72,6 +79,78 @@ await check("berth run --detach, job and jobs tell of the job", async () => {
     const list = await json(["jobs", "--limit", "5"]);
     assert.ok(list.data.some((job) => job.id === id));
     fails(await berth(["cancel", id]), 1);
+});
+
+// Start a long job on node-3, take its engine away when the first text is
+// there and let the other nodes in.  The job after its end.
+async function job_whose_engine_is_killed(as) {
+    await only_nodes("node-3");
+    const engine = await engine_for("node-3", "tiny-chat");
+    const printed = await prints(
+        ["run", "--detach", "--model", "tiny-chat", "--temp", "0"].concat([
+            "Count from 1 to 200.",
+        ]),
+        as,
+    );
+    const [id] = /[0-9a-f]{8}-[0-9a-f-]{27}/.exec(printed);
+    const reader = spawn(BERTH, ["job", id, "--follow"], {
+        env: { ...env, ...as },
+        stdio: ["ignore", "pipe", "ignore"],
+    });
+    await new Promise((resolve) => reader.stdout.once("data", resolve));
+    process.kill(engine.pid, "SIGSTOP");
+    await all_nodes();
+    process.kill(engine.pid, "SIGKILL");
+    reader.stdout.resume();
+    const [code] = await new Promise((resolve) =>
+        reader.once("close", (...how) => resolve(how)),
+    );
+    assert.equal(code, 0);
+    return job_ended(id);
+}
+
+await check("berth job tells of a job that moved, and who got what", async () => {
+    const { key } = await new_account(`mover-${process.pid}`, 200_000_000);
+    const as = { BERTH_API_KEY: key };
+    const job = await job_whose_engine_is_killed(as);
+    const entry = await must(200, "GET", "/api/v1/catalogue/tiny-chat");
+    const [before, after] = job.attempts;
+    const { prompt_tokens, completion_tokens } = job.usage;
+    const price_ucr = price_by_hand(entry, prompt_tokens, completion_tokens);
+    const fee_ucr = fee_by_hand(price_ucr);
+    assert.equal(job.attempts.length, 2);
+    assert.equal(job.price_ucr, price_ucr);
+    assert.equal(job.price.fee_ucr, fee_ucr);
+    assert.equal(before.end_reason, "engine_lost");
+    assert.equal(after.end_reason, "done");
+    assert.ok(before.ids > 0 && after.ids > 0);
+    assert.equal(before.ids + after.ids, completion_tokens);
+    assert.equal(before.done, 0);
+    assert.equal(after.done, before.ids);
+    assert.equal(
+        after.reprefill_ucr,
+        Math.min(
+            fee_ucr,
+            reprefill_by_hand(entry, prompt_tokens + after.done),
+        ),
+    );
+    assert.equal(job.price.reprefill_ucr, after.reprefill_ucr);
+    assert.equal(after.prefill_ucr, 0);
+    assert.equal(
+        before.prefill_ucr + before.decode_ucr + after.decode_ucr,
+        price_ucr - fee_ucr,
+    );
+    assert.equal((await json(["ledger", "check"])).violations, 0);
+
+    const text = await prints(["job", job.id]);
+    assert.match(text, /^attempt 1 on node node-3 \([0-9a-f-]{36}\)$/m);
+    assert.match(text, /^ {4}end {11}its engine crashed or was killed \(engine_/m);
+    assert.ok(text.includes(`    delivered     ${before.ids} tokens\n`), text);
+    assert.match(text, /^ {12}attempt 2: [0-9.]+ decode \+ [0-9.]+ re-prefill$/m);
+    const seen = await prints(["job", job.id], as);
+    assert.match(seen, /^attempt 2 on node with /m);
+    for (const { id, name } of await nodes())
+        assert.ok(!seen.includes(id) && !seen.includes(name), seen);
 });
 
 await check("berth models lists what is served", async () => {

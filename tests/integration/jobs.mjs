@@ -28,6 +28,7 @@ import {
     reference,
     run,
     sse_events,
+    work_by_hand,
 } from "./lib.mjs";
 import { all_nodes, nodes, only_nodes } from "./fleet.mjs";
 
@@ -126,6 +127,36 @@ await check("the operator sees where a job ran and why there", async () => {
     }
     const best = Math.min(...attempt.why.map(({ finish_ms }) => finish_ms));
     assert.equal(chosen[0].finish_ms, best);
+    const node = (await nodes()).find(({ id }) => id === attempt.target.id);
+    assert.equal(attempt.target.name, node.name);
+    assert.equal(attempt.end_reason, "done");
+    assert.equal(attempt.end_text, "the answer was complete");
+    const took = Date.parse(attempt.ended) - Date.parse(attempt.started);
+    assert.ok(Math.abs(attempt.ran_ms - took) <= 1, `${attempt.ran_ms}`);
+});
+
+await check("a price shows the work and who got it", async () => {
+    const { id } = await created(counting());
+    const { price, price_ucr, usage, attempts } = await job_ended(id);
+    const entry = await must(200, "GET", "/api/v1/catalogue/tiny-chat");
+    const { moved, flop } = work_by_hand(
+        entry,
+        usage.prompt_tokens,
+        usage.completion_tokens,
+    );
+    assert.equal(price.bytes_moved, Number(moved));
+    assert.equal(price.flop, Number(flop));
+    assert.equal(price.ucr_per_tflop, 250_000);
+    assert.equal(price.ucr_per_gb, 10_000);
+    assert.equal(price.class_per_mille, 1000);
+    assert.equal(price.minimum_ucr, 1000);
+    assert.equal(price.fee_per_mille, 50);
+    assert.equal(price.cached_tokens, 0);
+    assert.equal(price.reprefill_ucr, 0);
+    const [{ prefill_ucr, decode_ucr, reprefill_ucr, done }] = attempts;
+    assert.equal(prefill_ucr + decode_ucr, price_ucr - price.fee_ucr);
+    assert.equal(reprefill_ucr, 0);
+    assert.equal(done, 0);
 });
 
 await check(
@@ -139,7 +170,8 @@ await check(
         assert.equal(target.id, undefined);
         assert.ok(target.memory_bytes > 0);
         assert.ok(target.chip === null || target.chip.length > 0);
-        const text = JSON.stringify({ target, why });
+        assert.ok(why.length > 0);
+        const text = JSON.stringify(job);
         for (const node of await nodes()) {
             assert.ok(!text.includes(node.id), text);
             assert.ok(!text.includes(node.name), text);

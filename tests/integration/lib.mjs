@@ -337,8 +337,8 @@ export function sse_events(text) {
 // --- money ------------------------------------------------------------------
 
 // docs/ledger.md, "Price", by hand in big integers.  @entry is a catalogue
-// entry; returns ucr.
-export function price_by_hand(entry, n_in, n_out) {
+// entry.
+export function work_by_hand(entry, n_in, n_out) {
     const big = (value) => BigInt(value);
     const [i, o] = [big(n_in), big(n_out)];
     const moved =
@@ -346,12 +346,22 @@ export function price_by_hand(entry, n_in, n_out) {
         big(entry.kv_bytes_per_token) * (o * i + (o * (o + 1n)) / 2n);
     const flop =
         i * big(entry.flop_per_token) + i * i * big(entry.attention_flop);
+    return { moved, flop };
+}
+
+// In ucr.
+export function price_by_hand(entry, n_in, n_out) {
+    const { moved, flop } = work_by_hand(entry, n_in, n_out);
     const per_mille = 1000n; // up to 12 GB resident
     const number = per_mille * (250_000n * flop + 1000n * 10_000n * moved);
     const unit = 1000n * 10n ** 12n;
     const exact = (number + unit - 1n) / unit;
     return Number(exact > 1000n ? exact : 1000n);
 }
+
+// What reading @ids ids again is worth, before the fee limits it.
+export const reprefill_by_hand = (entry, ids) =>
+    Number((work_by_hand(entry, ids, 0).flop * 250_000n) / 10n ** 12n);
 
 export const fee_by_hand = (price_ucr) => Math.floor((price_ucr * 50) / 1000);
 

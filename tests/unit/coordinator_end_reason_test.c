@@ -50,45 +50,46 @@ the_page_of_the_api_shows_this_very_table(void **state)
     buf_clear(&table);
 }
 
-/* What ends an attempt, up to the argument that is the code. */
-static const char *const calls[] = {
-    "job_lose(core, job,",
-    "jobs_lose_all(core, node,",
-    "job_attempt_close(job,",
-    "fail_jobs_of(engines, engine,",
-    "end_job(engines, job,",
-    "engines_end_jobs(agent->engines, agent->epoch,",
-    "engines_refuse(engines, run->job, run->attempt,",
-    "engines_refuse(engines, input->job, input->attempt,",
-    "engines_refuse(agent->engines, run->job, run->attempt,",
-    "core_cancel(links->core, job,",
-    "send_fail(serve, id, attempt,",
-    "send_fail(serve, job->id, job->attempt,",
-    "send_fail(serve, job, (uint32_t)attempt,",
+/* Functions that end attempts with a code. */
+static const char *const enders[] = {
+    "job_lose(",     "jobs_lose_all(",     "job_attempt_close(",
+    "core_cancel(",  "engines_refuse(",    "engines_end_jobs(",
+    "fail_jobs_of(", "engines_break_off(", "engines_end(",
+    "send_fail(",
 };
 
+/* Words in quotes are codes, texts have blanks. */
 static int
-check_call(const char *path, const char *source, const char *call)
+check_call(const char *path, const char *call)
+{
+    const char *end = call + strcspn(call, ";{");
+    int count = 0;
+
+    for (const char *at = call; (at = strchr(at, '"')) != NULL && at < end;
+         at++) {
+        size_t size = strcspn(++at, "\"");
+        char code[64] = "";
+
+        if (size > 0 && size < sizeof(code) &&
+            strspn(at, "abcdefghijklmnopqrstuvwxyz_") == size) {
+            memcpy(code, at, size);
+            if (end_reason_text(code) == NULL)
+                fail_msg("%s: %s has no words", path, code);
+            count++;
+        }
+        at += size;
+    }
+    return count;
+}
+
+static int
+check_calls(const char *path, const char *source, const char *ender)
 {
     int count = 0;
 
-    for (const char *at = strstr(source, call); at != NULL;
-         at = strstr(at, call)) {
-        char code[32];
-        size_t size;
-
-        at += strlen(call);
-        at += strspn(at, " \n");
-        if (*at != '"')
-            continue; /* handed on */
-        size = strcspn(++at, "\"");
-        assert_true(size < sizeof(code));
-        memcpy(code, at, size);
-        code[size] = '\0';
-        if (end_reason_text(code) == NULL)
-            fail_msg("%s: %s has no words", path, code);
-        count++;
-    }
+    for (const char *at = strstr(source, ender); at != NULL;
+         at = strstr(at + 1, ender))
+        count += check_call(path, at);
     return count;
 }
 
@@ -111,8 +112,8 @@ check_folder(const char *folder)
         (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
         buf_reset(&source);
         assert_int_equal(buf_read_file(&source, path, NULL), STATUS_OK);
-        for (size_t i = 0; i < COUNT_OF(calls); i++)
-            count += check_call(path, source.data, calls[i]);
+        for (size_t i = 0; i < COUNT_OF(enders); i++)
+            count += check_calls(path, source.data, enders[i]);
     }
     closedir(dir);
     buf_clear(&source);
