@@ -103,6 +103,8 @@ job_write_new(struct core *core, const struct job *job, enum job_event done,
 
 /* --- admission --- */
 
+enum { ADMISSION_S = 10 }; /* without a word from the database */
+
 void
 job_admitted(struct job *job, const struct error *err)
 {
@@ -149,6 +151,7 @@ job_submit(struct core *core, struct job *job)
         core->want_round = true;
         return;
     }
+    job->deadline = span_add(clock_monotonic(), span_s(ADMISSION_S));
     buf_init(&why, JOB_WHY_MAX_BYTES);
     if (core->stopping)
         status = error_set(&job->error, STATUS_RETRY,
@@ -165,6 +168,26 @@ job_submit(struct core *core, struct job *job)
     else
         job_step(core, job, JOB_REFUSED);
     buf_clear(&why);
+}
+
+/* The write cannot be taken back and may yet land: then the job ends as one
+ * that was cancelled.  Who waits for it is told now. */
+void
+job_admission_expire(struct core *core, struct job *job)
+{
+    struct record_end end = {.failed = true};
+
+    (void)error_set(&end.error, STATUS_RETRY,
+                    "the database did not answer within %d s: try again",
+                    ADMISSION_S);
+    (void)error_tag(&end.error, "database_unreachable", NULL);
+    job->answered = job->on_admitted == NULL;
+    job_admitted(job, &end.error);
+    if (job->answered) {
+        record_finish(job->record, &end);
+        links_unwatch(core->app->links, job->id);
+    }
+    (void)job_cancel(core, job, "database_unreachable");
 }
 
 static void
@@ -265,7 +288,8 @@ finish(struct core *core, struct job *job)
              job->prompt_count, state.ids,
              job->settled ? job->price.total.micro : 0);
     FAULT_STEP("core.end_written");
-    record_finish(job->record, &last);
+    if (!job->answered)
+        record_finish(job->record, &last);
     if (job->ack_link != 0)
         node_ack(core, job->ack_link, job->id, job->ack_attempt);
     if (job->outlives)

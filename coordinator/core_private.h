@@ -63,6 +63,9 @@ struct write *job_write_new(struct core *core, const struct job *job,
 /* Tell who waits for it whether the hold is committed; once. */
 void job_admitted(struct job *job, const struct error *err);
 
+/* The database has not answered for too long. */
+void job_admission_expire(struct core *core, struct job *job);
+
 /* job_queue.c */
 void job_queue_append(struct core *core, struct job *job);
 void job_queue_remove(struct core *core, struct job *job);

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -29,6 +30,7 @@ enum {
     BACKOFF_MAX_MS = 10000,
     STEADY_S = 60, /* a server that lived so long starts the back-off anew */
     LOG_TAIL_BYTES = 300,
+    PID_FILE_MAX_BYTES = 4096,
     LOG_MAX_BYTES = 64 * 1024 * 1024,
 };
 
@@ -254,7 +256,7 @@ is_ready(const struct dev_cluster *cluster, pid_t pid)
     struct buf text;
     bool ready = false;
 
-    buf_init(&text, 4096);
+    buf_init(&text, PID_FILE_MAX_BYTES);
     if (dev_path(path, sizeof(path), NULL, "%s/postmaster.pid",
                  cluster->place.data) == STATUS_OK &&
         buf_read_file(&text, path, NULL) == STATUS_OK) {
@@ -319,18 +321,43 @@ spawn_server(const struct dev_cluster *cluster, int lock)
     return dev_spawn(&child);
 }
 
+/* The lock was free, so no server lives, whatever its pid file says; after a
+ * restart of the machine the number may be another process's.  The file stays,
+ * for by what else is in it the server finds the shared memory of the one
+ * before, waits for processes that still use it and frees it; with our number
+ * in it, that of its parent, it does not take us for a server. */
+static void
+pid_file_claim(const struct dev_cluster *cluster)
+{
+    char path[CONFIG_PATH_BYTES];
+    struct buf text;
+    const char *rest;
+    FILE *file = NULL;
+
+    buf_init(&text, PID_FILE_MAX_BYTES);
+    if (dev_path(path, sizeof(path), NULL, "%s/postmaster.pid",
+                 cluster->place.data) == STATUS_OK &&
+        buf_read_file(&text, path, NULL) == STATUS_OK)
+        file = fopen(path, "r+"); /* in place: its owner stays */
+    if (file != NULL) {
+        rest = strchr(text.data, '\n');
+        if (fprintf(file, "%ld%s", (long)getpid(), rest == NULL ? "\n" : rest) <
+                0 ||
+            fflush(file) != 0 ||
+            ftruncate(fileno(file), (off_t)ftell(file)) != 0)
+            log_warn("dev.database.pid_file", "path=%s errno=%d", path, errno);
+        (void)fclose(file);
+    }
+    buf_clear(&text);
+}
+
 /* Start the server under @lock, which is given up to it. */
 static pid_t
 start_server(const struct dev_cluster *cluster, int lock)
 {
-    char path[CONFIG_PATH_BYTES];
     pid_t pid;
 
-    /* The lock was free, so no server lives, whatever this file says; after a
-     * restart of the machine its number may be another process's. */
-    if (dev_path(path, sizeof(path), NULL, "%s/postmaster.pid",
-                 cluster->place.data) == STATUS_OK)
-        (void)unlink(path);
+    pid_file_claim(cluster);
     /* All runs append to one log; it is only for people. */
     if (lseek(cluster->output, 0, SEEK_END) > LOG_MAX_BYTES &&
         ftruncate(cluster->output, 0) != 0)

@@ -108,7 +108,8 @@ struct job {
     bool beside;         /* without the weights: another job held them */
     bool cancelled;
     char cancel_reason[JOB_REASON_BYTES];
-    struct span deadline; /* patience: monotonic */
+    struct span deadline; /* of whatever it waits for: monotonic */
+    bool answered;        /* its record has ended before it has */
     struct error error;   /* why it ended, when it failed */
     bool failed;
     char failed_nodes[JOB_ATTEMPTS_MAX][UUID_TEXT_BYTES];

@@ -79,6 +79,9 @@ unanswered_sweep(struct core *core, struct span now)
                       "it did not answer a job.cancel");
         else if (job->state == JOB_RUNNING && is_stalled(core, job, now))
             job_lose(core, job, "stalled");
+        else if (job->state == JOB_ADMITTING && !job->cancelled &&
+                 job->deadline.ns <= now.ns)
+            job_admission_expire(core, job);
         else if (job->state == JOB_ADRIFT && job->deadline.ns <= now.ns)
             job_step(core, job, JOB_LOST);
 }

@@ -33,6 +33,7 @@ enum {
     OUTBOX_LINK_MAX_BYTES = 64 * 1024 * 1024, /* unsent: the agent is stuck */
     CLOSED_BATCH = 32,
     ACCEPT_BACKLOG = 128,
+    ACCEPT_PAUSE_MS = 100, /* after accept failed: for want of descriptors */
 };
 
 /* A client's socket. */
@@ -334,6 +335,32 @@ links_loop(void *arg)
     return NULL;
 }
 
+/* The listener is ready as long as somebody waits: without a pause the loop
+ * would do nothing else. */
+static void
+on_accept_error(struct evconnlistener *listener, void *arg)
+{
+    struct links *links = arg;
+    const struct timeval pause = {.tv_usec = ACCEPT_PAUSE_MS * 1000};
+    int code = EVUTIL_SOCKET_ERROR();
+
+    if (!links->accept_failed)
+        log_warn("link.accept_failed", "errno=%d", code);
+    links->accept_failed = true;
+    evconnlistener_disable(listener);
+    event_add(links->accept_event, &pause);
+}
+
+static void
+on_accept_again(evutil_socket_t fd, short what, void *arg)
+{
+    struct links *links = arg;
+
+    (void)fd;
+    (void)what;
+    evconnlistener_enable(links->listener);
+}
+
 static enum status
 listen_on(struct links *links, const struct links_options *options,
           struct error *err)
@@ -364,6 +391,7 @@ listen_on(struct links *links, const struct links_options *options,
                          "cannot listen on %s port %u (errno %d): is it taken? "
                          "Choose another with --link-port",
                          options->address, options->port, errno);
+    evconnlistener_set_error_cb(links->listener, on_accept_error);
     if (getsockname(evconnlistener_get_fd(links->listener),
                     (struct sockaddr *)&storage, &bound) != 0)
         return error_set(err, STATUS_INTERNAL, "getsockname: errno %d", errno);
@@ -389,7 +417,9 @@ events_make(struct links *links, struct error *err)
                                   EV_READ | EV_PERSIST, on_wake, links);
     links->peer_event = event_new(links->base, links->peerwatch,
                                   EV_READ | EV_PERSIST, on_peer_closed, links);
+    links->accept_event = evtimer_new(links->base, on_accept_again, links);
     if (links->wake_event == NULL || links->peer_event == NULL ||
+        links->accept_event == NULL ||
         event_add(links->wake_event, NULL) != 0 ||
         event_add(links->peer_event, NULL) != 0)
         return error_set(err, STATUS_INTERNAL, "cannot add events");
@@ -477,6 +507,8 @@ links_close(struct links *links)
         event_free(links->wake_event);
     if (links->peer_event != NULL)
         event_free(links->peer_event);
+    if (links->accept_event != NULL)
+        event_free(links->accept_event);
     if (links->base != NULL)
         event_base_free(links->base);
     for (size_t i = 0; i < COUNT_OF(links->wake); i++)

@@ -243,6 +243,7 @@ links_on_accept(struct evconnlistener *listener, evutil_socket_t fd,
     (void)listener;
     (void)address;
     (void)size;
+    links->accept_failed = false;
     ssl = links->link_count < LINKS_MAX ? SSL_new(links->tls) : NULL;
     if (ssl == NULL) {
         evutil_closesocket(fd);

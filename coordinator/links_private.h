@@ -44,6 +44,8 @@ struct links {
     struct event_base *base;
     struct evconnlistener *listener;
     struct event *wake_event, *peer_event;
+    struct event *accept_event; /* timer: the listener rests until then */
+    bool accept_failed;         /* since the last connection */
     int wake[2];
     int peerwatch;
     uint16_t port;
