@@ -105,7 +105,7 @@ resume_job(struct engines *engines, struct job *job, uint64_t from)
 {
     struct buf frames;
 
-    buf_init(&frames, SIZE_MAX / 2);
+    buf_init(&frames, IDS_FRAMES_MAX_BYTES);
     job->binding = JOB_BOUND;
     ids_frames(&job->ids, job->id, job->attempt, from, &frames);
     engines->setup.hooks.on_frame(engines->setup.hooks.arg, frames.data,

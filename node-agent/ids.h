@@ -9,7 +9,10 @@
 
 #include "common/buf.h"
 
-enum { IDS_MAX = 1024 * 1024 }; /* of one answer: more than any context */
+enum {
+    IDS_MAX = 1024 * 1024, /* of one answer: more than any context */
+    IDS_FRAMES_MAX_BYTES = 16 * IDS_MAX, /* ten digits and a comma each */
+};
 
 struct ids {
     uint32_t *at;
