@@ -20,6 +20,11 @@ struct engines {
     size_t model_count;    /* that jobs may come for */
 };
 
+/* Take the job out of the table; @frame is its end, kept until it is
+ * acknowledged.  That of one whose job.run was not taken is not kept: whoever
+ * sent that asks again. */
+void engines_end_with(struct engines *engines, struct job *job,
+                      const void *frame, size_t size);
 /* End a job that has not ended, with a job.fail of the agent's own. */
 void engines_end(struct engines *engines, struct job *job, const char *code,
                  const char *text);

@@ -61,6 +61,25 @@ some_are_due(const struct held *held)
     return false;
 }
 
+/* Give back the disk that acknowledged records take. */
+static void
+shrink(struct held *held)
+{
+    size_t live = written_bytes(held);
+    struct error err = {0};
+    struct buf records;
+
+    if (live == 0) {
+        journal_empty(&held->journal);
+    } else if (held->journal.size > JOURNAL_ANEW_BYTES &&
+               live < held->journal.size / 2) {
+        encode(held, true, false, &records);
+        if (journal_replace(&held->journal, &records, &err) != STATUS_OK)
+            complain(held, &err);
+        buf_clear(&records);
+    }
+}
+
 /* Put what is due into the journal, in one write. */
 static void
 write_due(struct held *held)
@@ -83,25 +102,7 @@ write_due(struct held *held)
     held->is_failing = false;
     for (struct ended *each = held->first; each != NULL; each = each->next)
         each->is_written = each->is_written || each->is_due;
-}
-
-/* Give back the disk that acknowledged records take. */
-static void
-shrink(struct held *held)
-{
-    size_t live = written_bytes(held);
-    struct error err = {0};
-    struct buf records;
-
-    if (live == 0) {
-        journal_empty(&held->journal);
-    } else if (held->journal.size > JOURNAL_ANEW_BYTES &&
-               live < held->journal.size / 2) {
-        encode(held, true, false, &records);
-        if (journal_replace(&held->journal, &records, &err) != STATUS_OK)
-            complain(held, &err);
-        buf_clear(&records);
-    }
+    shrink(held);
 }
 
 /* --- the list --- */

@@ -11,7 +11,7 @@
 
 enum {
     IDS_MAX = 1024 * 1024, /* of one answer: more than any context */
-    IDS_FRAMES_MAX_BYTES = 16 * 1024 * 1024, /* of ten digits, with heads */
+    IDS_FRAMES_MAX_BYTES = 16 * IDS_MAX, /* ten digits and a comma each */
 };
 
 struct ids {

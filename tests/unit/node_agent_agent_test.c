@@ -774,6 +774,84 @@ a_lost_link_leaves_its_job_running(void **state)
 }
 
 static void
+send_resume(const char *job, uint32_t attempt, uint64_t epoch, uint64_t from)
+{
+    struct wire_job_resume resume = {
+        .attempt = attempt, .epoch = epoch, .from = from};
+
+    snprintf(resume.job, sizeof(resume.job), "%s", job);
+    channel_send(world->channel, WIRE_JOB_RESUME, &resume);
+}
+
+static void
+what_ended_unseen_is_reported_resumed_and_acknowledged(void **state)
+{
+    struct wire_job_ack ack = {.job = JOB, .attempt = 1};
+    const struct wire_job_held *held;
+
+    (void)state;
+    start_agent();
+    assert_int_equal(world->count[WIRE_JOB_HELD], 1); /* also when empty */
+    assert_int_equal(world->last[WIRE_JOB_HELD]->job_held.attempt_count, 0);
+    send_run(JOB, 1, EPOCH, SEED_ANSWER);
+    WAIT_FOR(world->count[WIRE_JOB_DONE] == 1);
+    channel_close(world->channel, "test");
+    WAIT_FOR(world->count[WIRE_JOB_HELD] == 2);
+    held = &world->last[WIRE_JOB_HELD]->job_held;
+    assert_int_equal(held->attempt_count, 1);
+    assert_string_equal(held->attempts[0].job, JOB);
+    assert_true(held->attempts[0].ended);
+    assert_int_equal(held->attempts[0].ids, 3);
+    send_resume(OTHER_JOB, 1, EPOCH, 0);
+    WAIT_FOR(world->count[WIRE_JOB_FAIL] == 1);
+    assert_string_equal(last_fail()->code, "unknown_attempt");
+    assert_int_equal(world->count[WIRE_JOB_DONE], 1); /* not asked for yet */
+    send_resume(JOB, 1, EPOCH - 1, 0); /* of a reign that is over: nothing */
+    send_resume(JOB, 1, EPOCH, 1);
+    WAIT_FOR(world->count[WIRE_JOB_DONE] == 2);
+    assert_int_equal(world->last[WIRE_JOB_TOKENS]->job_tokens.first, 1);
+    assert_int_equal(world->last[WIRE_JOB_TOKENS]->job_tokens.id_count, 2);
+    assert_int_equal(world->last[WIRE_JOB_TOKENS]->job_tokens.ids[0], 201);
+    channel_send(world->channel, WIRE_JOB_ACK, &ack);
+    send_resume(JOB, 1, EPOCH, 0);
+    WAIT_FOR(world->count[WIRE_JOB_FAIL] == 2); /* it is forgotten */
+}
+
+static void
+a_running_attempt_goes_on_when_it_is_resumed(void **state)
+{
+    (void)state;
+    start_agent();
+    send_run(JOB, 1, EPOCH, SEED_HANG);
+    WAIT_FOR(world->count[WIRE_JOB_TOKENS] == 1);
+    channel_close(world->channel, "test");
+    WAIT_FOR(world->count[WIRE_JOB_HELD] == 2);
+    assert_false(world->last[WIRE_JOB_HELD]->job_held.attempts[0].ended);
+    send_resume(JOB, 1, EPOCH, 0);
+    WAIT_FOR(world->count[WIRE_JOB_TOKENS] == 2);
+    send_run(JOB, 2, EPOCH, SEED_ANSWER); /* stops the first attempt */
+    WAIT_FOR(world->count[WIRE_JOB_FAIL] == 1);
+    assert_string_equal(last_fail()->code, "cancelled");
+    WAIT_FOR(world->count[WIRE_JOB_DONE] == 1);
+    send_run(JOB, 1, EPOCH + 1, SEED_ANSWER); /* known: its end again */
+    WAIT_FOR(world->count[WIRE_JOB_FAIL] == 2);
+    assert_int_equal(world->count[WIRE_JOB_DONE], 1);
+}
+
+static void
+an_engine_that_stops_is_killed_and_its_job_fails(void **state)
+{
+    (void)state;
+    world->config.engine_silence_s = 1;
+    start_agent();
+    send_run(JOB, 1, EPOCH, SEED_HANG); /* this engine has no beat */
+    WAIT_FOR(world->count[WIRE_JOB_FAIL] == 1);
+    assert_string_equal(last_fail()->code, "stalled");
+    send_run(JOB, 2, EPOCH, SEED_ANSWER);
+    WAIT_FOR(world->count[WIRE_JOB_DONE] == 1);
+}
+
+static void
 a_revoked_node_ends(void **state)
 {
     struct wire_refuse refuse = {.code = "revoked", .text = "you are gone"};
@@ -882,6 +960,9 @@ main(int argc, char **argv)
         CLAIM(pause_gives_the_memory_back_and_resume_lends_again),
         CLAIM(drain_finishes_what_runs_and_takes_no_more),
         CLAIM(a_lost_link_leaves_its_job_running),
+        CLAIM(what_ended_unseen_is_reported_resumed_and_acknowledged),
+        CLAIM(a_running_attempt_goes_on_when_it_is_resumed),
+        CLAIM(an_engine_that_stops_is_killed_and_its_job_fails),
         CLAIM(a_revoked_node_ends),
         CLAIM(a_certificate_is_renewed_at_two_thirds_of_its_life),
         cmocka_unit_test(every_state_is_reached_and_left),
