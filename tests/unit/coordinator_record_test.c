@@ -217,7 +217,7 @@ memory_grows_with_what_was_delivered(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(ids); i++)
         ids[i] = 100;
-    record_attempt(record, 1);
+    record_attempt(record, 1, 0);
     assert_int_equal(record_push(record, 1, 0, ids, COUNT_OF(ids), now),
                      RECORD_TAKEN);
     assert_true(record_bytes(record) >=
