@@ -28,13 +28,17 @@ api_healthz(struct request *request, struct reply *reply, struct error *err)
 enum status
 api_readyz(struct request *request, struct reply *reply, struct error *err)
 {
-    if (!atomic_load(&request->app->leading))
-        return error_set(err, STATUS_RETRY,
-                         "this coordinator is not the active one: ask another "
-                         "address or try again");
-    if (!atomic_load(&request->app->reachable))
-        return error_set(err, STATUS_RETRY,
-                         "the database does not answer: try again");
+    if (!atomic_load(&request->app->leading)) {
+        (void)error_set(err, STATUS_RETRY,
+                        "this coordinator is not the active one: ask another "
+                        "address or try again");
+        return error_tag(err, "standby", NULL);
+    }
+    if (!atomic_load(&request->app->reachable)) {
+        (void)error_set(err, STATUS_RETRY,
+                        "the database does not answer: try again");
+        return error_tag(err, "database_unreachable", NULL);
+    }
     return status_body(reply, "ready");
 }
 

@@ -153,16 +153,17 @@ job_submit(struct core *core, struct job *job)
     }
     job->deadline = span_add(clock_monotonic(), span_s(ADMISSION_S));
     buf_init(&why, JOB_WHY_MAX_BYTES);
-    if (core->stopping)
-        status = error_set(&job->error, STATUS_RETRY,
-                           "the coordinator is stopping: try again");
-    else if (!atomic_load(&core->app->reachable))
-        status = error_set(&job->error, STATUS_RETRY,
-                           "the database does not answer: try again");
-    else if (core->queue_first == NULL)
+    if (core->stopping) {
+        (void)error_set(&job->error, STATUS_RETRY,
+                        "the coordinator is stopping: try again");
+        status = error_tag(&job->error, "stopping", NULL);
+    } else if (!atomic_load(&core->app->reachable)) {
+        (void)error_set(&job->error, STATUS_RETRY,
+                        "the database does not answer: try again");
+        status = error_tag(&job->error, "database_unreachable", NULL);
+    } else if (core->queue_first == NULL) {
         status = job_place(core, job, &why, &job->error);
-    else
-        status = STATUS_NO_CAPACITY; /* behind those who wait already */
+    }
     if (status == STATUS_OK || status == STATUS_NO_CAPACITY)
         hold_write(core, job, why.data);
     else
@@ -217,15 +218,17 @@ end_cancelled(struct core *core, struct job *job)
     if (job->node != NULL)
         links_cancel(core->app->links, job->id, job->cancel_reason);
     job->failed = true;
-    if (strcmp(job->cancel_reason, "shutdown") == 0)
+    if (strcmp(job->cancel_reason, "shutdown") == 0) {
         (void)error_set(&job->error, STATUS_RETRY,
                         "the coordinator is stopping: try again");
-    else
+        (void)error_tag(&job->error, "stopping", NULL);
+    } else {
         (void)error_set(&job->error, STATUS_CONFLICT,
                         "the job was cancelled: %s; send it again if it is "
                         "still wanted",
                         job->cancel_reason);
-    (void)error_tag(&job->error, "cancelled", NULL);
+        (void)error_tag(&job->error, "cancelled", NULL);
+    }
     job_end(core, job, "cancelled", "cancelled", job->cancel_reason);
 }
 

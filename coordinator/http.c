@@ -264,6 +264,14 @@ length_check(struct http_connection *connection, struct error *err)
 }
 
 static enum status
+stopping(struct error *err)
+{
+    (void)error_set(err, STATUS_RETRY,
+                    "the coordinator is stopping: try again");
+    return error_tag(err, "stopping", NULL);
+}
+
+static enum status
 find(struct http_connection *connection, const char *path, struct error *err)
 {
     struct request *request = &connection->request;
@@ -304,8 +312,7 @@ begin(struct http_connection *connection, const char *path, struct error *err)
     if (status == STATUS_OK)
         status = length_check(connection, err);
     if (status == STATUS_OK && atomic_load(&connection->http->stopping))
-        status = error_set(err, STATUS_RETRY,
-                           "the coordinator is stopping: try again");
+        status = stopping(err);
     if (status == STATUS_OK)
         buf_init(&connection->request.body, connection->body_max);
     return status;
@@ -569,8 +576,7 @@ waiting_end(struct http *http)
     struct error err = {0};
     bool left;
 
-    (void)error_set(&err, STATUS_RETRY,
-                    "the coordinator is stopping: try again");
+    (void)!stopping(&err);
     pthread_mutex_lock(&http->lock);
     for (connection = http->waiting; connection != NULL; connection = next) {
         next = connection->next;

@@ -309,9 +309,13 @@ links_watch(struct links *links, int fd, const char *job, struct error *err)
     struct order *order;
     int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 
-    if (copy < 0)
-        return error_set(err, STATUS_RETRY,
-                         "out of descriptors (errno %d): try again", errno);
+    if (copy < 0) {
+        (void)error_set(err, STATUS_RETRY,
+                        "the coordinator has no descriptor left (errno %d): "
+                        "try again",
+                        errno);
+        return error_tag(err, "no_descriptors", NULL);
+    }
     order = order_new(ORDER_WATCH, 0, job);
     order->fd = copy;
     order_leave(links, order);

@@ -62,7 +62,10 @@ error_code(const struct error *err)
         return "insufficient_quota";
     if (err->status == STATUS_INTERNAL)
         return "internal";
-    return err->code[0] == '\0' || is_sqlstate(err->code) ? NULL : err->code;
+    if (err->code[0] != '\0' && !is_sqlstate(err->code))
+        return err->code;
+    /* Readers of the database are the only ones that leave it untagged. */
+    return err->status == STATUS_RETRY ? "database_unreachable" : NULL;
 }
 
 void

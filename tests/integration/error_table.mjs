@@ -65,5 +65,8 @@ export function row_of(where, status, code, message) {
     return row;
 }
 
-export const rows_not_met = () =>
-    rows.map(({ id }) => id).filter((id) => !met.has(id));
+// The rows of the places that @is_ours says, and that were not met.
+export const rows_not_met = (is_ours) =>
+    rows
+        .filter(({ where, id }) => is_ours(where) && !met.has(id))
+        .map(({ id }) => id);

