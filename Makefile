@@ -81,7 +81,7 @@ endif
 
 .DELETE_ON_ERROR:
 .PHONY: all programs deps deps-check demo run stop check check-all check-unit \
-        check-asan check-tsan check-programs check-darwin check-arm64 fuzz-smoke chaos \
+        check-asan check-tsan check-programs check-darwin check-arm64 fuzz-smoke chaos points \
         bench lint format golden install uninstall dist clean help
 .DEFAULT_GOAL := all
 
@@ -221,6 +221,11 @@ chaos: all $(JS)
 	@SEED=$(SEED) FAULTS=$(FAULTS) ONLY=$(ONLY) \
 	    tests/integration/with_node tests/chaos/chaos.mjs
 
+# Every FAULT_POINT and FAULT_STEP, one after the other.
+points: $(JS)
+	@$(MAKE) MODE=debug programs
+	@tests/integration/with_node tests/chaos/points.mjs
+
 bench: all $(BENCH)
 	@for program in $(BENCH); do $$program || exit 1; done
 
@@ -281,6 +286,7 @@ help:
 	@echo 'make check-arm64    the NEON kernels under emulation'
 	@echo 'make fuzz-smoke     each fuzz target for a short while'
 	@echo 'make chaos     1,000 faults under load; SEED=n FAULTS=n ONLY=kind,...'
+	@echo 'make points    a part dies at each point between two steps'
 	@echo 'make bench     measurements, as ratios within one run'
 	@echo 'make lint, format, golden, install, uninstall, dist, clean'
 	@echo 'MODE=release|debug|asan|tsan|coverage   V=1 shows commands'
