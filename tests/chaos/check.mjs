@@ -26,9 +26,22 @@ const CRASHES = ["SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"];
 const DOCUMENTED = {
     409: ["cancelled", "job_ended", null],
     429: ["no_capacity"],
-    503: ["target_lost", "network_fault", "unavailable", "cancelled", null],
+    503: [
+        "target_lost",
+        "network_fault",
+        "stopping",
+        "standby",
+        "database_unreachable",
+        "no_descriptors",
+    ],
 };
-const IN_STREAM = ["target_lost", "network_fault", "cancelled", "no_capacity"];
+const IN_STREAM = [
+    "target_lost",
+    "network_fault",
+    "cancelled",
+    "no_capacity",
+    "stopping",
+];
 const QUARANTINED = "job_quarantined";
 
 const group = (list, key) => {
