@@ -264,7 +264,7 @@ end_expired(struct core *core, struct job *job)
                     "no target within the patience of %" PRId64
                     " ms: %.300s. Try again later, or raise "
                     "X-Berth-Patience-Ms",
-                    span_as_ms(job->patience), reason);
+                    span_as_ms(job_patience(job)), reason);
     (void)error_tag(&job->error, "no_capacity", NULL);
     end_failed(core, job);
 }

@@ -67,6 +67,9 @@ void job_admitted(struct job *job, const struct error *err);
 void job_admission_expire(struct core *core, struct job *job);
 
 /* job_queue.c */
+/* How long it waits for a target.  One that has begun is not given up for being
+ * impatient to begin. */
+struct span job_patience(const struct job *job);
 void job_queue_append(struct core *core, struct job *job);
 void job_queue_remove(struct core *core, struct job *job);
 /* Patience, and what was never answered. Returns when to look again. */

@@ -8,7 +8,17 @@
 
 #include "common/banned.h"
 
-enum { SLOWNESS_MAX_MS = 3600000 };
+enum { SLOWNESS_MAX_MS = 3600000, BEGUN_PATIENCE_S = 60 };
+
+struct span
+job_patience(const struct job *job)
+{
+    struct span least = span_s(BEGUN_PATIENCE_S);
+
+    return job->attempt_count > 0 && job->patience.ns < least.ns
+               ? least
+               : job->patience;
+}
 
 void
 job_queue_append(struct core *core, struct job *job)
@@ -21,7 +31,7 @@ job_queue_append(struct core *core, struct job *job)
     core->queue_last = job;
     core->inventory.jobs_queued++;
     core->inventory.fleet_dirty = true;
-    job->deadline = span_add(clock_monotonic(), job->patience);
+    job->deadline = span_add(clock_monotonic(), job_patience(job));
 }
 
 void

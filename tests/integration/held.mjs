@@ -31,6 +31,7 @@ import {
     agent_join,
     berth,
     cluster_folder,
+    coordinator_config,
     coordinator_start,
     end,
     folder,
@@ -174,6 +175,7 @@ const alone = async (name) => {
 };
 
 const is_up = await check("a network of stand-ins starts", async () => {
+    coordinator_config.adrift_s = 3;
     await coordinator_start();
     const added = await berth([
         "models",
