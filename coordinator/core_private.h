@@ -123,10 +123,10 @@ void node_message(struct core *core, uint64_t link, const char *id,
 void node_link_down(struct core *core, uint64_t link, const char *id,
                     const char *reason);
 
-/* One frame to a link; from any thread. */
+/* One frame to a link. */
 void node_send(struct core *core, uint64_t link, enum wire_type type,
                const void *body);
-/* The agent may forget the end of an attempt; from any thread. */
+/* The agent may forget the end of an attempt. */
 void node_ack(struct core *core, uint64_t link, const char *job,
               uint32_t attempt);
 /* The digests the network knows, to one link. */

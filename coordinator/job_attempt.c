@@ -261,6 +261,16 @@ struct ended {
 };
 
 static void
+run_ended(struct core *core, void *arg)
+{
+    struct ended *ended = arg;
+
+    node_ack(core, ended->ack_link, ended->job, ended->attempt);
+    free(ended);
+}
+
+/* On the writer's thread, which outlives the links. */
+static void
 on_attempt_ended(void *arg, enum status status, struct db_rows *const *rows,
                  size_t count, const struct error *err)
 {
@@ -268,8 +278,9 @@ on_attempt_ended(void *arg, enum status status, struct db_rows *const *rows,
 
     on_noted(NULL, status, rows, count, err);
     if (status == STATUS_OK && ended->ack_link != 0)
-        node_ack(ended->core, ended->ack_link, ended->job, ended->attempt);
-    free(ended);
+        core_post(ended->core, run_ended, ended);
+    else
+        free(ended);
 }
 
 /* The end of the latest attempt and the job's return to the queue. */
