@@ -198,14 +198,14 @@ db_set_slow(struct db *db, int64_t ms, void (*on_slow)(void *arg), void *arg)
 }
 
 /* How one wait for an answer goes. */
-struct wait {
+struct patience {
     struct span began;
     bool told; /* that it is slow */
 };
 
 /* For poll: -1 without a bound, 0 when the time is over. */
 static int
-wait_left_ms(struct db *db, struct wait *wait)
+wait_left_ms(struct db *db, struct patience *wait)
 {
     int64_t waited = span_as_ms(span_sub(clock_monotonic(), wait->began));
     int64_t left = -1;
@@ -225,7 +225,7 @@ wait_left_ms(struct db *db, struct wait *wait)
 /* False when the server has said nothing in time: one that hangs (it was
  * stopped, or its disk is) must not hold the caller for ever. */
 static bool
-answer_is_there(struct db *db, struct wait *wait)
+answer_is_there(struct db *db, struct patience *wait)
 {
     while (PQisBusy(db->conn) == 1) {
         struct pollfd server = {.fd = PQsocket(db->conn), .events = POLLIN};
@@ -245,7 +245,7 @@ answer_is_there(struct db *db, struct wait *wait)
 
 /* The next result, NULL when there is none, or none in time. */
 static PGresult *
-result_await(struct db *db, struct wait *wait)
+result_await(struct db *db, struct patience *wait)
 {
     if (answer_is_there(db, wait))
         return PQgetResult(db->conn);
@@ -257,7 +257,7 @@ result_await(struct db *db, struct wait *wait)
 static PGresult *
 answer_await(struct db *db, int sent)
 {
-    struct wait wait = {.began = clock_monotonic()};
+    struct patience wait = {.began = clock_monotonic()};
     PGresult *last = NULL, *next;
 
     if (sent != 1)
@@ -430,7 +430,7 @@ static enum status
 calls_receive(struct db *db, const struct db_call *calls, size_t count,
               struct error *err)
 {
-    struct wait wait = {.began = clock_monotonic()};
+    struct patience wait = {.began = clock_monotonic()};
     enum status status = STATUS_OK;
     PGresult *result;
 
