@@ -16,6 +16,8 @@
 
 enum { DEPTH_MAX = 512, DOUBLE_TEXT_BYTES = 40 };
 
+#define INTEGERS_END 0x1p53 /* beyond it not every integer is a double */
+
 /* jansson's readers take a json_t without const and do not change it. */
 static json_t *
 tree(const struct json *value)
@@ -129,6 +131,11 @@ append_double(struct buf *buf, double value)
             text[i] = '.';
     }
     buf_append(buf, text, (size_t)size);
+    /* Digits alone would be read as an integer, which has an end. */
+    if (fabs(value) >= INTEGERS_END &&
+        memchr(text, '.', (size_t)size) == NULL &&
+        memchr(text, 'e', (size_t)size) == NULL)
+        buf_append_text(buf, ".0");
 }
 
 /* --- dumping --- */
