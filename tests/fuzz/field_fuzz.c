@@ -38,7 +38,9 @@ struct sample {
 
 static const struct field row_fields[] = {
     FIELD(struct row, name, FIELD_TEXT, .required = true, .min = 1),
-    FIELD(struct row, offset, FIELD_I64, .min = 3, .max = 1000),
+    /* Required: 0, which a row begins with, is not in its range. */
+    FIELD(struct row, offset, FIELD_I64, .required = true, .min = 3,
+          .max = 1000),
 };
 
 static const struct field sample_fields[] = {
