@@ -143,8 +143,15 @@ adopt(struct app *app, struct db *db, const struct db_rows *rows, size_t row,
         .key = db_text(rows, row, JOB_COL_KEY),
         .chat = strcmp(db_text(rows, row, JOB_COL_KIND), "chat") == 0,
     };
-    enum status status = request_read(app, rows, row, &doc, err);
+    struct error unread = {0};
+    enum status status = request_read(app, rows, row, &doc, &unread);
 
+    if (status != STATUS_OK) /* a key that is gone or damaged stays so */
+        status =
+            error_set(err, STATUS_NOT_FOUND,
+                      "its stored request cannot be read (%.200s): send it "
+                      "again",
+                      unread.text);
     request = json_get(doc.root, "request");
     from.body = request;
     from.berth = json_get(doc.root, "berth");

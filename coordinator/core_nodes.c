@@ -233,12 +233,18 @@ on_done(struct core *core, uint64_t link, struct node *node,
         attempt_over(core, link, job, done->attempt, "ended_early");
 }
 
-/* An agent's code goes into rows, records and logs: nothing but a word. */
+/* An agent's code goes into rows, records and logs: nothing but a word, and
+ * none of those that say what an agent cannot. */
 static const char *
 code_plain(const char *code)
 {
+    static const char *const ours[] = {"node_lost", "node_removed",
+                                       "coordinator_lost", "done"};
     size_t size = strlen(code);
 
+    for (size_t i = 0; i < COUNT_OF(ours); i++)
+        if (strcmp(code, ours[i]) == 0)
+            return "failed";
     return size > 0 && size < 24 &&
                    strspn(code, "abcdefghijklmnopqrstuvwxyz0123456789_") == size
                ? code

@@ -79,6 +79,8 @@ struct span jobs_timers(struct core *core, struct span now);
 struct job_attempt *job_attempt_current(struct job *job);
 /* Close the record to the current attempt and note what it did. */
 void job_attempt_close(struct job *job, const char *reason);
+/* Let no attempt count more than its part of @ids. */
+void job_attempts_clamp(struct job *job, uint64_t ids);
 /* The current attempt of @job ended early, for @reason. */
 void job_lose(struct core *core, struct job *job, const char *reason);
 /* @node, that was away, holds the current attempt of a waiting job, which was

@@ -30,13 +30,22 @@ job_attempt_current(struct job *job)
 
 /* --- sent --- */
 
-/* What earlier attempts delivered was lost with the record of an earlier reign:
- * the answer begins anew, and their ids are nobody's. */
-static void
-earlier_forget(struct job *job)
+/* Attempts of an earlier reign may count more than this record has: its record
+ * was lost, and what is not delivered anew is nobody's. */
+void
+job_attempts_clamp(struct job *job, uint64_t ids)
 {
-    for (size_t i = 0; i + 1 < job->attempt_count; i++)
-        job->attempts[i].ids = job->attempts[i].done = 0;
+    uint64_t before = 0;
+
+    for (size_t i = 0; i < job->attempt_count; i++) {
+        struct job_attempt *attempt = &job->attempts[i];
+
+        if (attempt->ids > ids - before)
+            attempt->ids = ids - before;
+        if (attempt->done > before)
+            attempt->done = before;
+        before += attempt->ids;
+    }
 }
 
 static void
@@ -65,9 +74,8 @@ job_dispatch(struct core *core, struct job *job)
         return;
     }
     record_state(job->record, &state);
+    job_attempts_clamp(job, state.ids);
     attempt->done = state.ids;
-    if (state.ids == 0)
-        earlier_forget(job);
     if (job->node == NULL || job->node->link == 0) {
         job_lose(core, job, "node_lost");
         return;
@@ -99,9 +107,11 @@ job_claim(struct core *core, struct job *job, struct node *node, uint64_t done)
 
     record_state(job->record, &state);
     if (state.ids == 0 && !earlier_add_up_to(job, done)) {
-        earlier_forget(job);
+        job_attempts_clamp(job, 0);
         done = 0;
     }
+    if (attempt->unreachable && job->failure_count > 0)
+        job->failure_count--; /* it was away, it did not fail */
     if (state.ids == 0)
         attempt->done = done;
     attempt->end_reason[0] = '\0';
@@ -234,6 +244,7 @@ job_lose(struct core *core, struct job *job, const char *reason)
     struct record_state state;
 
     assert(job->state == JOB_RUNNING);
+    (void)record_close(job->record); /* the last id may be coming just now */
     record_state(job->record, &state);
     if (state.finish != OUTPUT_GOING) {
         job_step(core, job, JOB_FULL); /* complete: its word is on the way */
@@ -330,7 +341,6 @@ job_forsake(struct core *core, struct job *job)
 {
     struct job_attempt *attempt = job_attempt_current(job);
 
-    earlier_forget(job);
     attempt->ids = 0;
     snprintf(attempt->end_reason, sizeof(attempt->end_reason), "%s",
              "coordinator_lost");

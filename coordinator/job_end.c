@@ -133,23 +133,6 @@ result_seal(struct core *core, const struct job *job, const char *finish,
     buf_clear(&text);
 }
 
-/* Attempts of an earlier reign may count more than this record ever had. */
-static void
-attempts_clamp(struct job *job, uint64_t ids)
-{
-    uint64_t before = 0;
-
-    for (size_t i = 0; i < job->attempt_count; i++) {
-        struct job_attempt *attempt = &job->attempts[i];
-
-        if (attempt->ids > ids - before)
-            attempt->ids = ids - before;
-        if (attempt->done > before)
-            attempt->done = before;
-        before += attempt->ids;
-    }
-}
-
 void
 job_end(struct core *core, struct job *job, const char *state,
         const char *finish, const char *reason)
@@ -161,7 +144,7 @@ job_end(struct core *core, struct job *job, const char *state,
     job_queue_remove(core, job);
     if (job->attempt_count > 0)
         job_attempt_close(job, reason);
-    attempts_clamp(job, record_close(job->record));
+    job_attempts_clamp(job, record_close(job->record));
     FAULT_STEP("core.end_begun");
     money_write(core, job, finish, write);
     if (job->outlives && job->content_day[0] != '\0')

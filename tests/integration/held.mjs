@@ -293,6 +293,23 @@ await check("ids that come twice count once, a gap ends the try", async () => {
     await ended_well(job, [6, ids.length - 6]);
 });
 
+await check("a flickering link is no failure of the job", async () => {
+    await alone("first");
+    const job = await submit();
+    const { node, run } = await given(job);
+    for (let i = 0; i < 10; i++) {
+        node.tokens(run, i, ids.slice(i, i + 1));
+        await delivered(job, i + 1);
+        await drop("first");
+        await node.connect([held_of(run, { ids: i + 1 })]);
+        const resume = await node.next("job.resume");
+        assert.equal(resume.from, i + 1);
+    }
+    node.tokens(run, 10, ids.slice(10));
+    node.done(run, ids.length);
+    await ended_well(job, [ids.length]);
+});
+
 // --- the coordinator dies ---------------------------------------------------
 
 async function reborn() {
@@ -351,6 +368,26 @@ await check("earlier attempts keep what they delivered", async () => {
     node.tokens(again, 3, ids.slice(3, 6));
     await delivered(job, 2);
     await reborn();
+    await node.connect([held_of(again, { ids: 6 })]);
+    await node.next("job.resume");
+    node.tokens(again, 0, ids);
+    node.done(again, ids.length - 3);
+    await ended_well(job, [3, ids.length - 3]);
+});
+
+await check("a node that calls late is not paid for another", async () => {
+    await alone("first");
+    const job = await submit();
+    const { node, run } = await given(job);
+    node.tokens(run, 0, ids.slice(0, 3));
+    await delivered(job, 1);
+    node.fail(run, "owner_returned");
+    const again = await node.take_run();
+    await reborn();
+    await poll("the job to be queued again", async () => {
+        const { attempts } = await job_of(job, { key: user.key });
+        return attempts[1].end_reason === "coordinator_lost";
+    });
     await node.connect([held_of(again, { ids: 6 })]);
     await node.next("job.resume");
     node.tokens(again, 0, ids);
