@@ -31,6 +31,7 @@ enum {
     STEADY_S = 60, /* a server that lived so long starts the back-off anew */
     LOG_TAIL_BYTES = 300,
     PID_FILE_MAX_BYTES = 4096,
+    NOBODYS_PID = 999999999, /* above what Linux and macOS give */
     LOG_MAX_BYTES = 64 * 1024 * 1024,
 };
 
@@ -324,8 +325,8 @@ spawn_server(const struct dev_cluster *cluster, int lock)
 /* The lock was free, so no server lives, whatever its pid file says; after a
  * restart of the machine the number may be another process's.  The file stays,
  * for by what else is in it the server finds the shared memory of the one
- * before, waits for processes that still use it and frees it; with our number
- * in it, that of its parent, it does not take us for a server. */
+ * before, waits for processes that still use it and frees it; the number
+ * becomes one that no process has. */
 static void
 pid_file_claim(const struct dev_cluster *cluster)
 {
@@ -341,7 +342,7 @@ pid_file_claim(const struct dev_cluster *cluster)
         file = fopen(path, "r+"); /* in place: its owner stays */
     if (file != NULL) {
         rest = strchr(text.data, '\n');
-        if (fprintf(file, "%ld%s", (long)getpid(), rest == NULL ? "\n" : rest) <
+        if (fprintf(file, "%d%s", NOBODYS_PID, rest == NULL ? "\n" : rest) <
                 0 ||
             fflush(file) != 0 ||
             ftruncate(fileno(file), (off_t)ftell(file)) != 0)
