@@ -237,6 +237,10 @@ run_submit(struct core *core, void *arg)
 void
 core_submit(struct core *core, struct job *job)
 {
+    /* At once: a reader that comes back after a restart may ask before the core
+     * has had its first turn. */
+    if (job->outlives)
+        records_add(core, job->id, job->record);
     core_post(core, run_submit, job);
 }
 

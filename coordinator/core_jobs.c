@@ -139,8 +139,6 @@ job_submit(struct core *core, struct job *job)
                  : job->adopted ? JOB_QUEUED
                                 : JOB_ADMITTING;
     idmap_put(&core->jobs, job->id, job);
-    if (job->outlives)
-        records_add(core, job->id, job->record);
     if (job->adrift) {
         job->deadline = span_add(clock_monotonic(),
                                  span_s((int64_t)core->app->config.adrift_s));
