@@ -36,6 +36,7 @@ const DATABASE_MOUNT_BYTES = 400 << 20;
 const POSTGRES_FOLDERS = "/var/lib/berth-dev";
 // Losses are noticed sooner than in a real network, so that more fit in.
 const NUMBERS = { beat_s: 1, stall_s: 8, adrift_s: 5 };
+const AGENT_NUMBERS = { reconnect_max_s: 1, engine_silence_s: 3 };
 const RESTART_MS = 200; // a supervisor's pause after an end nobody asked for
 
 const FAKETIME = [
@@ -55,14 +56,9 @@ const may_mount = () =>
 // Kinds of faults that this machine does not allow: {prefix: why}.
 export function impossible() {
     const not = {};
-    if (process.platform !== "linux") {
-        not["full-"] = "no tmpfs";
-        not["files-"] = "no prlimit";
-    } else {
-        if (!may_mount()) not["full-"] = "only root may mount a small disk";
-        if (command("prlimit", "--version").status !== 0)
-            not["files-"] = "prlimit is missing";
-    }
+    if (!may_mount()) not["full-"] = "only root may mount a small disk";
+    if (command("prlimit", "--version").status !== 0)
+        not["files-"] = "prlimit is missing";
     if (FAKETIME === undefined) not["clock-"] = "libfaketime is missing";
     return not;
 }
@@ -174,7 +170,7 @@ export class Site {
             await coordinator_begin(env);
         } else {
             const link = `127.0.0.1:${this.cables.get(name).port}`;
-            agent_start(name, { link }, env);
+            agent_start(name, { link, ...AGENT_NUMBERS }, env);
         }
         this.watch(name);
     }
