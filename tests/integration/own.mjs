@@ -236,6 +236,7 @@ export async function network_end() {
 
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"])
     process.once(signal, async () => {
+        console.log(`ended by ${signal}`);
         await network_end();
         process.exit(1);
     });
