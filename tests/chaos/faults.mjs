@@ -15,6 +15,7 @@ import {
     part,
 } from "../integration/own.mjs";
 import { engines_of } from "../integration/fleet.mjs";
+import { Missing } from "./site.mjs";
 
 const HOUR_S = 3600;
 const DELAY_MS = 120;
@@ -22,10 +23,6 @@ const SPARE_DESCRIPTORS = 1;
 const UP_DESCRIPTORS = 10;
 const TRIES = 20;
 const AGAIN_MS = 100;
-
-class Missing extends Error {
-    code = "ESRCH";
-}
 
 function choose(list, draw) {
     if (list.length === 0) throw new Missing("nobody to harm");

@@ -63,6 +63,11 @@ export function impossible() {
     return not;
 }
 
+// What a fault needs is not there just now.
+export class Missing extends Error {
+    code = "ESRCH";
+}
+
 export class Site {
     // @write: the campaign's log.
     constructor({ agents, kinds, write }) {
@@ -219,9 +224,13 @@ export class Site {
         if (signal === "SIGCONT") this.stopped.delete(pid);
     }
 
+    // The file may name one that has ended, whose number is another's now.
     postmaster() {
-        const file = path.join(cluster_folder(), "data/postmaster.pid");
-        return Number(fs.readFileSync(file, "utf8").split("\n")[0]);
+        const data = path.join(cluster_folder(), "data");
+        const file = path.join(data, "postmaster.pid");
+        const pid = Number(fs.readFileSync(file, "utf8").split("\n")[0]);
+        if (!command_of(pid).includes(data)) throw new Missing(file);
+        return pid;
     }
 
     // The server's processes that serve the coordinator.
