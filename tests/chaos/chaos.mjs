@@ -178,7 +178,7 @@ async function orderly_end(site) {
     }
 }
 
-// Run it; {state, violations, campaign, before, after}.
+// Run it; {state, violations, faults}.
 async function campaign(seed, plan, kinds) {
     const site = new Site({ agents: AGENTS, kinds, write });
     await site.start();
@@ -198,10 +198,16 @@ async function campaign(seed, plan, kinds) {
     connections_close();
     const state = await state_of({ requests, users, workers });
     const after = resources_of(["coordinator", ...AGENTS]);
+    state.resources = Object.fromEntries(
+        Object.keys(before).map((name) => [
+            name,
+            { before: before[name], after: after[name] },
+        ]),
+    );
     await orderly_end(site);
     state.leftovers = leftovers(ports);
     if (recovery) state.leftovers.push(`not recovered: ${recovery}`);
-    return { state, violations: check(events, state), faults, before, after };
+    return { state, violations: check(events, state), faults };
 }
 
 function kinds_wanted() {
@@ -236,7 +242,7 @@ function evidence_print(violations, state) {
     }
 }
 
-function verdict_print(seed, { state, violations, faults, before, after }) {
+function verdict_print(seed, { state, violations, faults }) {
     const count = (...words) =>
         violations.filter(({ what }) => words.includes(what)).length;
     const ends = {};
@@ -248,11 +254,10 @@ function verdict_print(seed, { state, violations, faults, before, after }) {
     console.log("clients were told:");
     for (const line of told(events)) console.log(`    ${line}`);
     console.log(`jobs ended: ${JSON.stringify(ends)}`);
-    for (const name of Object.keys(before))
+    for (const [name, { before, after }] of Object.entries(state.resources))
         console.log(
-            `${name}: descriptors ${before[name].descriptors} -> ` +
-                `${after[name].descriptors}, kB ${before[name].rss_kb} -> ` +
-                `${after[name].rss_kb}`,
+            `${name}: descriptors ${before.descriptors} -> ` +
+                `${after.descriptors}, kB ${before.rss_kb} -> ${after.rss_kb}`,
         );
     if (faults.missed) console.log(`${faults.missed} faults found no target`);
     console.log(

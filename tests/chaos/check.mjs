@@ -20,6 +20,8 @@ const POISON_MS = 30_000;
 const WRITTEN_MS = 5000;
 const SCARCE = /^(files-|full-|kill-postgres|kill-backend)/;
 const SCARCE_MS = 5000; // after the end of a scarcity its effects may show
+const DESCRIPTORS_MORE = 10;
+const RSS_MORE_KB = 32_768;
 const CRASHES = ["SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"];
 
 // What a client may be told, docs/api.md: {status: codes}.
@@ -410,6 +412,17 @@ function nothing_is_left({ state }, fail) {
     for (const what of state.leftovers) fail("left", {}, what);
 }
 
+// A process that was started again meanwhile has the same to begin with.
+function nothing_grows({ state }, fail) {
+    for (const [part, { before, after }] of Object.entries(state.resources)) {
+        const more = after.descriptors - before.descriptors;
+        if (more > DESCRIPTORS_MORE)
+            fail("grows", { part }, `${more} descriptors more`);
+        if (after.rss_kb > 2 * before.rss_kb + RSS_MORE_KB)
+            fail("grows", { part }, `${before.rss_kb} to ${after.rss_kb} kB`);
+    }
+}
+
 const RULES = [
     nothing_hangs,
     accepted_jobs_exist,
@@ -430,6 +443,7 @@ const RULES = [
     errors_are_documented,
     programs_end_when_told,
     nothing_is_left,
+    nothing_grows,
 ];
 
 // [{what, s?, job?, detail}]

@@ -133,6 +133,12 @@ function sound() {
         results: { B: TEXT },
         ledger: { violations: 0 },
         leftovers: [],
+        resources: {
+            coordinator: {
+                before: { descriptors: 30, rss_kb: 20_000 },
+                after: { descriptors: 40, rss_kb: 40_000 },
+            },
+        },
     };
     return { events, state };
 }
@@ -284,6 +290,12 @@ const WRONGS = [
     }],
     ["left", "a process that is left", ({ state }) => {
         state.leftovers.push("process 1");
+    }],
+    ["grows", "a descriptor for every fault", ({ state }) => {
+        state.resources.coordinator.after.descriptors = 41;
+    }],
+    ["grows", "memory for every job", ({ state }) => {
+        state.resources.coordinator.after.rss_kb = 72_769;
     }],
     ["driver", "a mistake of the campaign itself", ({ events }) => {
         events.push({ ev: "bug", s: 1, why: "x is not a function" });
