@@ -169,13 +169,17 @@ job_submit(struct core *core, struct job *job)
     buf_clear(&why);
 }
 
-/* The write cannot be taken back and may yet land: then the job ends as one
- * that was cancelled.  Who waits for it is told now. */
+/* The write cannot be taken back and may yet land.  Who waits for it is told
+ * now.  A job with an idempotency key is found by repeating its request and goes
+ * on if it lands; any other, which nobody can name, ends as cancelled. */
 void
 job_admission_expire(struct core *core, struct job *job)
 {
     struct record_end end = {.failed = true};
+    bool keyed = job->idempotency_key[0] != '\0';
 
+    if (keyed && job->on_admitted == NULL)
+        return; /* told before */
     (void)error_set(&end.error, STATUS_RETRY,
                     "the database did not answer within %d s: try again",
                     ADMISSION_S);
@@ -186,7 +190,8 @@ job_admission_expire(struct core *core, struct job *job)
         record_finish(job->record, &end);
         links_unwatch(core->app->links, job->id);
     }
-    (void)job_cancel(core, job, "database_unreachable");
+    if (!keyed)
+        (void)job_cancel(core, job, "database_unreachable");
 }
 
 static void

@@ -265,27 +265,45 @@ await check("without descriptors what runs goes on", async () => {
 });
 
 await check("a database that hangs refuses jobs and loses none", async () => {
-    const backend = await writer_backend();
-    process.kill(backend, "SIGSTOP");
-    // This one waits for its hold: it is served or told to come again.
-    const first = api("POST", "/v1/chat/completions", {
-        key: user.key,
-        body: chat_body(QUESTION),
-    });
-    try {
-        await ready_is(503);
-        const refused = await api("POST", "/v1/chat/completions", {
+    const chat = () =>
+        api("POST", "/v1/chat/completions", {
             key: user.key,
             body: chat_body(QUESTION),
         });
+    // Whoever has a key may ask again which job it made.
+    const keyed = () =>
+        api("POST", "/api/v1/jobs", {
+            key: user.key,
+            headers: { "idempotency-key": "while it hangs" },
+            body: { kind: "chat", request: chat_body(QUESTION) },
+        });
+    const is_refused = (answer) => {
+        assert_error(answer, 503);
+        assert.match(answer.json.error.message, /database did not answer/);
+        assert.ok(Number(answer.headers["retry-after"]) > 0);
+    };
+    const backend = await writer_backend();
+    process.kill(backend, "SIGSTOP");
+    const waiting = [chat(), keyed()]; // for their holds
+    try {
+        await ready_is(503);
+        const refused = await chat();
         assert_error(refused, 503);
-        assert.match(refused.json.error.message, /database/);
+        assert.match(refused.json.error.message, /database does not answer/);
         assert.ok(Number(refused.headers["retry-after"]) > 0);
+        for (const answer of waiting) is_refused(await answer);
     } finally {
         process.kill(backend, "SIGCONT");
     }
-    assert.ok([200, 503].includes((await first).status));
     await ready_is(200);
+    const again = await poll("the repeat to be taken", async () => {
+        const answer = await keyed();
+        return answer.status === 202 && answer;
+    });
+    const { state, result } = await job_ended(again.json.id, { key: user.key });
+    assert.equal(state, "done");
+    assert.equal(result.choices[0].message.content, ANSWER);
+    assert.equal((await keyed()).json.id, again.json.id);
     await serves();
     await no_money_is_lost();
 });
