@@ -24,8 +24,8 @@ enum {
     COMMON_NAME_BYTES = 64, /* X.520's limit */
     DNS_NAME_BYTES = 253,
     S_PER_DAY = 86400,
-    /* Certificates begin a little early, for clocks that are behind. */
-    EARLY_S = 300,
+    /* Certificates begin a day early, for clocks that are behind. */
+    EARLY_S = S_PER_DAY,
 };
 
 /* Our own mistakes and a broken library: nothing sensible can follow. */

@@ -1,4 +1,5 @@
 /* api_ledger.c - earnings, balances and the check of the books. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,16 @@ grouping_parse(const struct request *request, size_t *grouping,
     return STATUS_OK;
 }
 
+static uint64_t
+days_of(uint64_t year, uint64_t month)
+{
+    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+
+    if (month == 2)
+        return leap ? 29 : 28;
+    return month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
+}
+
 /* "2026-11-30" or the same with a time behind it, as UTC midnight. Days since
  * 1970 by the civil calendar (H. Hinnant, "chrono-Compatible Low-Level Date
  * Algorithms"). */
@@ -62,7 +73,7 @@ day_parse(const struct request *request, const char *name, struct instant *at,
         parse_u64(text, 4, 9999, &year) != STATUS_OK ||
         parse_u64(text + 5, 2, 12, &month) != STATUS_OK ||
         parse_u64(text + 8, 2, 31, &day) != STATUS_OK || month == 0 ||
-        day == 0 || year < 1970) {
+        day == 0 || day > days_of(year, month) || year < 1970) {
         (void)error_set(err, STATUS_INVALID,
                         "%s must be a day like 2026-11-30 (UTC)", name);
         return error_tag(err, "invalid_value", name);
@@ -156,6 +167,16 @@ api_earnings(struct request *request, struct reply *reply, struct error *err)
 
 /* --- balance --- */
 
+static bool
+account_exists(const struct request *request, uint64_t account)
+{
+    const struct identity_view *view = identity_take(request->app->snapshots);
+    bool exists = identity_account(view, (int64_t)account) != NULL;
+
+    identity_drop(view);
+    return exists;
+}
+
 enum status
 api_balance(struct request *request, struct reply *reply, struct error *err)
 {
@@ -178,6 +199,13 @@ api_balance(struct request *request, struct reply *reply, struct error *err)
                         "only a key with the scope operator sees the balance "
                         "of another account: leave account out for yours");
         return error_tag(err, "scope_missing", "account");
+    }
+    if (named != NULL && !account_exists(request, account)) {
+        (void)error_set(err, STATUS_NOT_FOUND,
+                        "there is no account %" PRIu64
+                        ": list them with GET /api/v1/accounts",
+                        account);
+        return error_tag(err, "account_not_found", "account");
     }
     status = db_lease(request->app->readers, &db, err);
     if (status == STATUS_OK)

@@ -133,6 +133,18 @@ key_keep(struct content *content, const char *day, const uint8_t *key)
     memcpy(kept->key, key, CONTENT_KEY_BYTES);
 }
 
+/* Why is for the operator, not for submitters. */
+static enum status
+key_missing(const char *day, const struct error *why, struct error *err)
+{
+    log_error("content.key_failed", "day=%s detail=\"%s\"", day, why->text);
+    (void)error_set(err, STATUS_RETRY,
+                    "the key that stored requests are sealed with cannot be "
+                    "had (the coordinator's log says why): try again, or send "
+                    "it to /v1, where nothing is stored");
+    return error_tag(err, "storage_unavailable", NULL);
+}
+
 /* The key of @day, made when missing and @make. */
 static enum status
 key_of(struct content *content, const char *day, bool make,
@@ -154,14 +166,10 @@ key_of(struct content *content, const char *day, bool make,
             status = key_make(path, key, &why);
         if (status == STATUS_OK)
             key_keep(content, day, key);
-        else if (status == STATUS_NOT_FOUND)
+        else if (status == STATUS_NOT_FOUND && !make)
             status = error_set(err, status, "%s", why.text);
         else
-            status =
-                error_set(err, STATUS_RETRY,
-                          "the key of stored content cannot be had (%.200s)"
-                          ": try again",
-                          why.text);
+            status = key_missing(day, &why, err);
     }
     pthread_mutex_unlock(&content->lock);
     return status;

@@ -170,8 +170,8 @@ job_submit(struct core *core, struct job *job)
 }
 
 /* The write cannot be taken back and may yet land.  Who waits for it is told
- * now.  A job with an idempotency key is found by repeating its request and goes
- * on if it lands; any other, which nobody can name, ends as cancelled. */
+ * now.  A job with an idempotency key is found by repeating its request and
+ * goes on if it lands; any other, which nobody can name, ends as cancelled. */
 void
 job_admission_expire(struct core *core, struct job *job)
 {

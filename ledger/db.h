@@ -125,7 +125,8 @@ void db_bytes(const struct db_rows *rows, size_t row, int column,
               struct buf *out);
 
 /* A small pool of reader connections (default_transaction_read_only). Lease
- * waits until one is free; a dead one is reopened. Thread-safe. */
+ * waits until one is free, at most 2 s (then STATUS_RETRY); a dead one is
+ * reopened. Thread-safe. */
 struct db_pool;
 MUST_CHECK enum status db_pool_open(const char *conninfo, size_t size,
                                     struct db_pool **pool, struct error *err);

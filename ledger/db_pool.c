@@ -2,14 +2,16 @@
 #include "ledger/db.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "common/mem.h"
 
 #include "common/banned.h"
 
-enum { READER_ANSWER_MS = 10000 };
+enum { READER_ANSWER_MS = 10000, LEASE_WAIT_US = 2000000 };
 
 struct db_pool {
     pthread_mutex_t mutex;
@@ -76,17 +78,37 @@ db_pool_close(struct db_pool *pool)
     free(pool);
 }
 
+/* Is one free, perhaps after a while?  The mutex is held.  Callers are threads
+ * that serve others, too. */
+static bool
+wait_for_free(struct db_pool *pool)
+{
+    int64_t until_us = clock_wall().us + LEASE_WAIT_US;
+    struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
+                             .tv_nsec = (long)(until_us % 1000000) * 1000};
+
+    while (pool->free == 0)
+        if (pthread_cond_timedwait(&pool->freed, &pool->mutex, &until) ==
+            ETIMEDOUT)
+            return pool->free > 0;
+    return true;
+}
+
 enum status
 db_lease(struct db_pool *pool, struct db **db, struct error *err)
 {
     enum status status = STATUS_OK;
-    struct db *leased;
+    struct db *leased = NULL;
+    bool is_free;
 
     pthread_mutex_lock(&pool->mutex);
-    while (pool->free == 0)
-        pthread_cond_wait(&pool->freed, &pool->mutex);
-    leased = pool->idle[--pool->free];
+    is_free = wait_for_free(pool);
+    if (is_free)
+        leased = pool->idle[--pool->free];
     pthread_mutex_unlock(&pool->mutex);
+    if (!is_free)
+        return error_set(err, STATUS_RETRY,
+                         "the database does not answer: try again");
 
     if (leased != NULL && !db_is_usable(leased)) {
         db_close(leased);

@@ -37,7 +37,10 @@ answer_status(int64_t answer, const char *id, struct error *err)
         return error_set(err, STATUS_CONFLICT,
                          "%s was already recorded with other content", id);
     case ANSWER_NO_FUNDS:
-        return error_set(err, STATUS_NO_FUNDS, "not enough credits for %s", id);
+        return error_set(err, STATUS_NO_FUNDS,
+                         "not enough credits for %s: ask an operator for a "
+                         "grant",
+                         id);
     case ANSWER_NO_HOLD:
         return error_set(err, STATUS_NOT_FOUND, "no hold for job %s", id);
     case ANSWER_ENDED:
@@ -69,7 +72,8 @@ check_hold(const struct db_rows *rows, struct error *err)
     (void)credits_text(needed, needed_text, sizeof(needed_text));
     (void)credits_text(available, available_text, sizeof(available_text));
     error_set(err, STATUS_NO_FUNDS,
-              "the job needs up to %s credits and %s are available",
+              "the job needs up to %s credits and %s are available: lower "
+              "max_tokens, or ask an operator for a grant",
               needed_text, available_text);
     return error_tag(err, "insufficient_credits", NULL);
 }

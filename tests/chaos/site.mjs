@@ -7,6 +7,7 @@ import fs from "node:fs";
 import path from "node:path";
 
 import {
+    bin,
     children_of,
     command_of,
     model_ids,
@@ -53,13 +54,23 @@ const may_mount = () =>
     command("unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt")
         .status === 0;
 
+// Sanitizers' programs take no library before their own.
+function no_clocks() {
+    if (FAKETIME === undefined) return "libfaketime is missing";
+    const tried = spawnSync(path.join(bin, "berth-coordinator"), ["--version"], {
+        env: { ...process.env, LD_PRELOAD: FAKETIME },
+    });
+    return tried.status === 0 ? null : "these programs take no libfaketime";
+}
+
 // Kinds of faults that this machine does not allow: {prefix: why}.
 export function impossible() {
     const not = {};
     if (!may_mount()) not["full-"] = "only root may mount a small disk";
     if (command("prlimit", "--version").status !== 0)
         not["files-"] = "prlimit is missing";
-    if (FAKETIME === undefined) not["clock-"] = "libfaketime is missing";
+    const why = no_clocks();
+    if (why !== null) not["clock-"] = why;
     return not;
 }
 

@@ -33,6 +33,7 @@ import {
     cluster_folder,
     coordinator_config,
     coordinator_start,
+    dev,
     end,
     folder,
     network_end,
@@ -588,6 +589,28 @@ await check("a coordinator that stops says so", async () => {
     await coordinator_start();
     await nodes.first.connect([held_of(run)]);
     await nodes.first.next("job.cancel");
+});
+
+await check("without the day's key nothing is taken that must be kept", async () => {
+    const keys = path.join(dev, "content-keys");
+    await end("coordinator", "SIGTERM"); // it remembers the keys it has read
+    await coordinator_start();
+    await alone("first");
+    fs.renameSync(keys, `${keys}.away`);
+    try {
+        const answer = await api("POST", "/api/v1/jobs", {
+            key: user.key,
+            body: { kind: "chat", request: chat_body("Count.") },
+        });
+        is_answered(answer, "fault_storage");
+    } finally {
+        fs.renameSync(`${keys}.away`, keys);
+    }
+    const job = await submit();
+    const { node, run } = await given(job);
+    node.tokens(run, 0, ids);
+    node.done(run, ids.length);
+    await ended_well(job, [ids.length]);
 });
 
 await check("every row of docs/errors.md about faults was met", () => {

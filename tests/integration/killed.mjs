@@ -404,8 +404,11 @@ await check(
             events_of(id, ({ event }) => event === "content" && resolve());
         });
         await has_text;
-        process.kill(engine_on("node-1", "tiny-chat").pid, "SIGKILL");
+        // It stands still until there is another node to go to.
+        const first = engine_on("node-1", "tiny-chat").pid;
+        process.kill(first, "SIGSTOP");
         await all_nodes();
+        process.kill(first, "SIGKILL");
         const second = await poll("the second attempt", async () => {
             const { attempts, state } = await job_of(id);
             return state === "running" && attempts[1];

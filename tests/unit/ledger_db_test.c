@@ -277,6 +277,22 @@ readers_share_few_connections_and_cannot_write(void **state)
 }
 
 static void
+a_lease_does_not_wait_for_ever(void **state)
+{
+    struct db_pool *pool = NULL;
+    struct db *reader = NULL, *none = NULL;
+
+    (void)state;
+    assert_int_equal(db_pool_open(pg_conninfo(pg), 1, &pool, &err), STATUS_OK);
+    assert_int_equal(db_lease(pool, &reader, &err), STATUS_OK);
+    assert_int_equal(db_lease(pool, &none, &err), STATUS_RETRY);
+    db_return(pool, reader);
+    assert_int_equal(db_lease(pool, &none, &err), STATUS_OK);
+    db_return(pool, none);
+    db_pool_close(pool);
+}
+
+static void
 a_reader_that_the_server_closed_is_opened_again(void **state)
 {
     struct db_pool *pool = NULL;
@@ -325,6 +341,7 @@ main(void)
         cmocka_unit_test(a_missing_server_is_a_retry),
         cmocka_unit_test(readers_share_few_connections_and_cannot_write),
         cmocka_unit_test(a_server_that_hangs_holds_nobody_for_ever),
+        cmocka_unit_test(a_lease_does_not_wait_for_ever),
         cmocka_unit_test(a_reader_that_the_server_closed_is_opened_again),
     };
 
