@@ -3,6 +3,7 @@
 #include "inference/command.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -147,6 +148,23 @@ command_tokenize(int argc, char **argv)
 }
 
 static enum status
+ids_known(const struct tokenizer *tokenizer, const struct token_ids *ids,
+          struct error *err)
+{
+    size_t vocabulary = tokenizer_vocabulary(tokenizer);
+
+    for (size_t i = 0; i < ids->count; i++)
+        if (ids->ids[i] >= vocabulary)
+            return error_set(
+                err, STATUS_INVALID,
+                "id %" PRIu32
+                ": the tokenizer's ids are 0 to %zu: is it of another "
+                "model?",
+                ids->ids[i], vocabulary - 1);
+    return STATUS_OK;
+}
+
+static enum status
 ids_detokenize(const char *model, const struct token_ids *ids, bool specials,
                bool json, struct error *err)
 {
@@ -157,6 +175,11 @@ ids_detokenize(const char *model, const struct token_ids *ids, bool specials,
 
     if (status != STATUS_OK)
         return status;
+    status = ids_known(tokenizer, ids, err);
+    if (status != STATUS_OK) {
+        tokenizer_free(tokenizer);
+        return status;
+    }
     buf_init(&text, 64 * (size_t)MIB);
     detokenizer_init(&state, tokenizer);
     for (size_t i = 0; i < ids->count; i++) {
