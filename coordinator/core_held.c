@@ -54,7 +54,7 @@ held_take(struct core *core, uint64_t link, struct node *node,
     log_info("job.fenced", "job=%s attempt=%" PRIu32 " node=%s ended=%s",
              held->job, held->attempt, node->id, held->ended ? "yes" : "no");
     if (held->ended)
-        node_end_acknowledge(core, link, held->job, held->attempt);
+        node_end_acknowledge(core, link, node, held->job, held->attempt);
     else
         send_cancel(core, link, held);
 }
@@ -76,6 +76,10 @@ void
 node_held(struct core *core, uint64_t link, struct node *node,
           const struct wire_job_held *held)
 {
+    if (node->told) {
+        links_end(core->app->links, link, "a second job.held after the last");
+        return;
+    }
     for (size_t i = 0; i < held->attempt_count; i++)
         held_take(core, link, node, &held->attempts[i]);
     if (held->more)
@@ -86,13 +90,14 @@ node_held(struct core *core, uint64_t link, struct node *node,
 
 /* At once when nothing more is to be written about it, else with the write. */
 void
-node_end_acknowledge(struct core *core, uint64_t link, const char *id,
-                     uint32_t number)
+node_end_acknowledge(struct core *core, uint64_t link, const struct node *node,
+                     const char *id, uint32_t number)
 {
     struct job *job = idmap_get(&core->jobs, id);
 
     if (job != NULL && job->state == JOB_ENDING && job->attempt_count > 0 &&
-        job_attempt_current(job)->number == number) {
+        job_attempt_current(job)->number == number &&
+        strcmp(job_attempt_current(job)->node, node->id) == 0) {
         job->ack_link = link;
         job->ack_attempt = number;
     } else {

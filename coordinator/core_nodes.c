@@ -207,8 +207,8 @@ job_of(struct core *core, const struct node *node, const char *id,
 /* The node is through with an attempt.  It may forget the end once that is
  * written. */
 static void
-attempt_over(struct core *core, uint64_t link, struct job *job,
-             uint32_t attempt, const char *reason)
+attempt_over(struct core *core, uint64_t link, const struct node *node,
+             struct job *job, uint32_t attempt, const char *reason)
 {
     job_leave_node(core, job);
     if (job->state == JOB_RUNNING) {
@@ -216,7 +216,7 @@ attempt_over(struct core *core, uint64_t link, struct job *job,
         job->ack_attempt = attempt;
         job_lose(core, job, reason);
     } else {
-        node_end_acknowledge(core, link, job->id, attempt);
+        node_end_acknowledge(core, link, node, job->id, attempt);
     }
     job_retire(core, job);
 }
@@ -228,9 +228,9 @@ on_done(struct core *core, uint64_t link, struct node *node,
     struct job *job = job_of(core, node, done->job, done->attempt);
 
     if (job == NULL)
-        node_end_acknowledge(core, link, done->job, done->attempt);
+        node_end_acknowledge(core, link, node, done->job, done->attempt);
     else
-        attempt_over(core, link, job, done->attempt, "ended_early");
+        attempt_over(core, link, node, job, done->attempt, "ended_early");
 }
 
 /* An agent's code goes into rows, records and logs: nothing but a word, and
@@ -260,7 +260,7 @@ on_fail(struct core *core, uint64_t link, struct node *node,
     char quoted[WIRE_TEXT_BYTES + 16];
 
     if (job == NULL) {
-        node_end_acknowledge(core, link, fail->job, fail->attempt);
+        node_end_acknowledge(core, link, node, fail->job, fail->attempt);
         return;
     }
     log_info("job.attempt_failed",
@@ -269,7 +269,7 @@ on_fail(struct core *core, uint64_t link, struct node *node,
              job->id, fail->attempt, node->id, code, fail->ids, fail->passes,
              fail->passes_after_cancel,
              log_quote(fail->text, quoted, sizeof(quoted)));
-    attempt_over(core, link, job, fail->attempt, code);
+    attempt_over(core, link, node, job, fail->attempt, code);
 }
 
 static void

@@ -142,7 +142,8 @@ void node_remove(struct core *core, struct node *node);
 void node_held(struct core *core, uint64_t link, struct node *node,
                const struct wire_job_held *held);
 /* Acknowledge an end: now, or when what hangs on it is written. */
-void node_end_acknowledge(struct core *core, uint64_t link, const char *job,
+void node_end_acknowledge(struct core *core, uint64_t link,
+                          const struct node *node, const char *job,
                           uint32_t attempt);
 
 /* core_records.c */

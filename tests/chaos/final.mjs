@@ -17,6 +17,7 @@ import {
 } from "../integration/lib.mjs";
 import { cluster_folder, dev, folder, part } from "../integration/own.mjs";
 import { text_of } from "./requests.mjs";
+import { has_sanitizer } from "./site.mjs";
 
 const QUIET_S = 150;
 
@@ -75,7 +76,10 @@ export const resources_of = (names) =>
             const { pid } = part(name);
             return [
                 name,
-                { descriptors: descriptors_of(pid), rss_kb: memory_of(pid) },
+                {
+                    descriptors: descriptors_of(pid),
+                    rss_kb: has_sanitizer() ? 0 : memory_of(pid),
+                },
             ];
         }),
     );

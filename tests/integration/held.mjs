@@ -318,6 +318,12 @@ async function reborn() {
     await coordinator_start();
 }
 
+await check("a node says once what it holds", async () => {
+    await alone("first");
+    nodes.first.report([]);
+    await poll("the link to be closed", () => !nodes.first.is_open);
+});
+
 await check("a running job is taken up from its first id", async () => {
     await alone("first");
     const job = await submit();
