@@ -416,7 +416,7 @@ await check(
         const { name } = (await nodes()).find(
             (node) => node.id === second.target.id,
         );
-        assert.notEqual(name, "node-1");
+        assert.notEqual(name, "node-1", JSON.stringify(await job_of(id)));
         process.kill(engine_on(name, "tiny-chat").pid, "SIGKILL");
         const job = await job_ended(id);
         assert.equal(job.state, "quarantined", JSON.stringify(job));
