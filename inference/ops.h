@@ -20,8 +20,18 @@ enum weight_format {
     WEIGHT_F32,
     WEIGHT_F16,
     WEIGHT_BF16,
-    WEIGHT_AFFINE4, /* MLX affine: scale * q + bias per group, 4-bit q */
+    /* MLX affine: scale * q + bias per group; q has 2 to 8 bits, packed from
+     * the low bits up without gaps. */
+    WEIGHT_AFFINE2,
+    WEIGHT_AFFINE3,
+    WEIGHT_AFFINE4,
+    WEIGHT_AFFINE5,
+    WEIGHT_AFFINE6,
     WEIGHT_AFFINE8,
+    /* OCP MX: 4-bit floats (E2M1), low nibble first, times a power of two
+     * (E8M0) per 32 of them. */
+    WEIGHT_MXFP4,
+    WEIGHT_FORMATS,
 };
 
 /* A matrix [rows, cols], row by row; @cols is the size of the input.  Data is
@@ -31,9 +41,9 @@ struct weight {
     size_t rows, cols;
     const uint8_t *data;
     size_t row_bytes;
-    const uint8_t *scales, *biases; /* affine: [rows, cols / group] */
-    enum dtype scale_dtype;         /* F32, F16 or BF16 */
-    size_t group;                   /* 32, 64 or 128 */
+    const uint8_t *scales, *biases; /* [rows, cols / group]; mxfp4: no biases */
+    enum dtype scale_dtype;         /* F32, F16 or BF16; mxfp4: U8 */
+    size_t group;                   /* 32, 64 or 128; mxfp4: 32 */
     const float *offset;            /* added to the output; NULL: none */
 };
 

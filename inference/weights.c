@@ -104,23 +104,37 @@ vector_read(const struct placing *placing, const char *name, size_t size,
 }
 
 static enum status
-affine_refuse(const struct placing *placing, const char *name)
+quantised_refuse(const struct placing *placing, const char *name)
 {
     return error_set(placing->err, STATUS_INVALID,
                      "%s: tensor %s.weight is quantised in a way this build "
-                     "does not know; it knows MLX affine with 4 or 8 bits and "
-                     "groups of 32, 64 or 128",
+                     "does not know; it knows MLX affine with 2, 3, 4, 5, 6 or "
+                     "8 bits and groups of 32, 64 or 128, and mxfp4",
                      placing->dir->path, name);
+}
+
+static bool
+affine_format(uint64_t bits, enum weight_format *format)
+{
+    static const enum weight_format formats[] = {
+        [2] = WEIGHT_AFFINE2, [3] = WEIGHT_AFFINE3, [4] = WEIGHT_AFFINE4,
+        [5] = WEIGHT_AFFINE5, [6] = WEIGHT_AFFINE6, [8] = WEIGHT_AFFINE8,
+    };
+
+    if (bits < 2 || bits > 8 || bits == 7)
+        return false;
+    *format = formats[bits];
+    return true;
 }
 
 /* Bits and group follow from the shapes, so a layer may differ from the rest.
  */
 static enum status
-affine_find(const struct placing *placing, const char *name,
-            const struct tensor_info *info, struct weight *out)
+quantised_find(const struct placing *placing, const char *name,
+               const struct tensor_info *info, struct weight *out)
 {
     char part[TENSOR_NAME_BYTES + 16];
-    const struct tensor_info *scales, *biases;
+    const struct tensor_info *scales, *biases = NULL;
     uint64_t bits = info->shape[1] * 32 / out->cols;
     enum status status;
 
@@ -128,23 +142,28 @@ affine_find(const struct placing *placing, const char *name,
     status = tensor_find(placing, part, &scales, &out->scales);
     if (status != STATUS_OK)
         return status;
-    snprintf(part, sizeof(part), "%s.biases", name);
-    status = tensor_find(placing, part, &biases, &out->biases);
-    if (status != STATUS_OK)
-        return status;
-    if ((bits != 4 && bits != 8) || info->shape[1] * 32 != bits * out->cols ||
-        scales->rank != 2 || scales->shape[0] != out->rows ||
-        scales->shape[1] == 0 || out->cols % scales->shape[1] != 0 ||
-        biases->rank != 2 || biases->shape[0] != scales->shape[0] ||
-        biases->shape[1] != scales->shape[1] ||
-        biases->dtype != scales->dtype ||
-        (scales->dtype != DTYPE_F32 && scales->dtype != DTYPE_F16 &&
-         scales->dtype != DTYPE_BF16))
-        return affine_refuse(placing, name);
+    out->format = WEIGHT_MXFP4;
+    if (scales->dtype != DTYPE_U8) {
+        snprintf(part, sizeof(part), "%s.biases", name);
+        status = tensor_find(placing, part, &biases, &out->biases);
+        if (status != STATUS_OK)
+            return status;
+        if (!affine_format(bits, &out->format) || biases->rank != 2 ||
+            biases->shape[0] != scales->shape[0] ||
+            biases->shape[1] != scales->shape[1] ||
+            biases->dtype != scales->dtype ||
+            (scales->dtype != DTYPE_F32 && scales->dtype != DTYPE_F16 &&
+             scales->dtype != DTYPE_BF16))
+            return quantised_refuse(placing, name);
+    }
+    if (info->shape[1] * 32 != bits * out->cols || scales->rank != 2 ||
+        scales->shape[0] != out->rows || scales->shape[1] == 0 ||
+        out->cols % scales->shape[1] != 0)
+        return quantised_refuse(placing, name);
     out->group = out->cols / (size_t)scales->shape[1];
-    if (out->group != 32 && out->group != 64 && out->group != 128)
-        return affine_refuse(placing, name);
-    out->format = bits == 4 ? WEIGHT_AFFINE4 : WEIGHT_AFFINE8;
+    if ((out->group != 32 && out->group != 64 && out->group != 128) ||
+        (biases == NULL && (bits != 4 || out->group != 32)))
+        return quantised_refuse(placing, name);
     out->scale_dtype = scales->dtype;
     return STATUS_OK;
 }
@@ -191,7 +210,7 @@ matrix_find(const struct placing *placing, const char *name, size_t rows,
                          part, rows);
     out->row_bytes = (size_t)(info->bytes / rows);
     if (info->dtype == DTYPE_U32)
-        return affine_find(placing, name, info, out);
+        return quantised_find(placing, name, info, out);
     return plain_format(placing, name, info, out);
 }
 
@@ -315,7 +334,8 @@ matrix_bytes(const struct weight *weight)
     uint64_t row = weight->row_bytes;
 
     if (weight->scales != NULL)
-        row += 2 * dtype_bytes(weight->scale_dtype) *
+        row += (weight->biases == NULL ? 1 : 2) *
+               dtype_bytes(weight->scale_dtype) *
                (weight->cols / weight->group);
     return row * weight->rows;
 }

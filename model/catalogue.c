@@ -122,7 +122,8 @@ bytes_per_token(const struct model_directory *dir)
     return bytes;
 }
 
-/* "affine-4bit-g64", or the dtype of the matrices in lower case. */
+/* "affine-4bit-g64", as most of it is, or the dtype of the matrices in lower
+ * case. */
 static void
 name_quantisation(const struct model_directory *dir, char *text, size_t size)
 {
@@ -130,9 +131,11 @@ name_quantisation(const struct model_directory *dir, char *text, size_t size)
         dir, "model.layers.0.self_attn.q_proj.weight", NULL);
     const char *name = tensor == NULL ? "" : dtype_name(tensor->dtype);
 
-    if (dir->config.bits != 0) {
-        snprintf(text, size, "affine-%ubit-g%u", dir->config.bits,
-                 dir->config.group);
+    if (dir->config.quantisation.mode != QUANTISED_NOT) {
+        snprintf(text, size, "%s-%ubit-g%u",
+                 dir->config.quantisation.mode == QUANTISED_MXFP4 ? "mxfp4"
+                                                                  : "affine",
+                 dir->config.quantisation.bits, dir->config.quantisation.group);
         return;
     }
     for (size_t i = 0; i < size; i++) {

@@ -229,6 +229,7 @@ check_index(const struct model_directory *dir, const struct json *map,
 /* What the checks of one directory share. */
 struct check {
     const struct model_directory *dir;
+    const struct json *config;
     struct error *err;
 };
 
@@ -276,7 +277,9 @@ check_tensor(const struct check *check, const char *name, unsigned dtypes,
         error_set(check->err, STATUS_INVALID,
                   "tensor %s has dtype %s, expected %s: choose another model",
                   name, dtype_name(tensor->dtype),
-                  (dtypes & 1U << DTYPE_U32) != 0 ? "U32" : "BF16, F16 or F32");
+                  (dtypes & 1U << DTYPE_U32) != 0  ? "U32"
+                  : (dtypes & 1U << DTYPE_U8) != 0 ? "U8"
+                                                   : "BF16, F16 or F32");
         return error_tag(check->err, "tensor_dtype", name);
     }
     return STATUS_OK;
@@ -297,27 +300,28 @@ check_vector(const struct check *check, const char *module, const char *part,
 
 static enum status
 check_quantised(const struct check *check, const char *module, uint64_t out,
-                uint64_t in)
+                uint64_t in, const struct quantisation *how)
 {
-    const struct model_config *config = &check->dir->config;
-    uint64_t packed[] = {out, in * config->bits / 32};
-    uint64_t grouped[] = {out, in / config->group};
+    bool affine = how->mode == QUANTISED_AFFINE;
+    uint64_t packed[] = {out, in * how->bits / 32};
+    uint64_t grouped[] = {out, in / how->group};
     char name[TENSOR_NAME_BYTES];
     enum status status = STATUS_OK;
 
-    if (in % config->group != 0) {
+    if (in % how->group != 0) {
         error_set(check->err, STATUS_INVALID,
                   "%s: %" PRIu64 " inputs are no whole number of groups of %u",
-                  module, in, config->group);
+                  module, in, how->group);
         return error_tag(check->err, "tensor_shape", module);
     }
     snprintf(name, sizeof(name), "%s.weight", module);
     status = check_tensor(check, name, 1U << DTYPE_U32, packed, 2);
     snprintf(name, sizeof(name), "%s.scales", module);
     if (status == STATUS_OK)
-        status = check_tensor(check, name, float_dtypes, grouped, 2);
+        status = check_tensor(
+            check, name, affine ? float_dtypes : 1U << DTYPE_U8, grouped, 2);
     snprintf(name, sizeof(name), "%s.biases", module);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK && affine)
         status = check_tensor(check, name, float_dtypes, grouped, 2);
     return status;
 }
@@ -330,11 +334,16 @@ check_matrix(const struct check *check, const char *module, uint64_t out,
 {
     const uint64_t shape[] = {out, in};
     char name[TENSOR_NAME_BYTES];
+    struct quantisation how;
+    enum status status =
+        model_config_quantisation(check->config, module, &how, check->err);
 
+    if (status != STATUS_OK)
+        return status;
     snprintf(name, sizeof(name), "%s.scales", module);
-    if (check->dir->config.bits != 0 &&
+    if (how.mode != QUANTISED_NOT &&
         model_directory_find(check->dir, name, NULL) != NULL)
-        return check_quantised(check, module, out, in);
+        return check_quantised(check, module, out, in, &how);
     snprintf(name, sizeof(name), "%s.weight", module);
     return check_tensor(check, name, float_dtypes, shape, 2);
 }
@@ -414,9 +423,10 @@ check_no_more_layers(const struct model_directory *dir, struct error *err)
 }
 
 static enum status
-check_tensors(const struct model_directory *dir, struct error *err)
+check_tensors(const struct model_directory *dir, const struct json *config,
+              struct error *err)
 {
-    const struct check check = {.dir = dir, .err = err};
+    const struct check check = {.dir = dir, .config = config, .err = err};
     const struct model_config *c = &dir->config;
     enum status status =
         check_matrix(&check, "model.embed_tokens", c->vocab, c->hidden);
@@ -487,7 +497,7 @@ read_files(struct model_directory *dir, const struct json *config,
     if (status == STATUS_OK)
         status = check_overrides(dir, config, err);
     if (status == STATUS_OK)
-        status = check_tensors(dir, err);
+        status = check_tensors(dir, config, err);
     names_clear(&names);
     return status;
 }

@@ -3,8 +3,8 @@
  * tokenizer files.  Weights are not read, only their headers.
  *
  * Checked: every tensor the architecture needs is there once, with the shape
- * and dtype that config.json implies (quantised ones too, facts of MLX's affine
- * format: weight uint32 [out, in*bits/32], scales and biases [out, in/group]);
+ * and dtype that config.json implies (quantised ones too: weight uint32 [out,
+ * in*bits/32], scales and biases [out, in/group]);
  * the first thing wrong is named with what was expected.  Pure but for reading
  * the files. */
 #ifndef BERTH_MODEL_DIRECTORY_H
@@ -25,6 +25,17 @@ enum model_arch { ARCH_LLAMA, ARCH_QWEN3, ARCH_COUNT };
 
 enum rope_scaling { ROPE_PLAIN, ROPE_LLAMA3, ROPE_LINEAR };
 
+enum quantisation_mode { QUANTISED_NOT, QUANTISED_AFFINE, QUANTISED_MXFP4 };
+
+/* How the matrix of a module is stored (facts of MLX: affine has 2, 3, 4, 5, 6
+ * or 8 bits and a scale and a bias for each 32, 64 or 128 elements; mxfp4 has 4
+ * bits and a scale for each 32). */
+struct quantisation {
+    enum quantisation_mode mode;
+    uint32_t bits;
+    uint32_t group; /* elements per scale */
+};
+
 /* config.json, in numbers. Dimensions count elements. */
 struct model_config {
     enum model_arch arch;
@@ -44,12 +55,11 @@ struct model_config {
     float rope_low_freq_factor;  /* llama3 */
     float rope_high_freq_factor; /* llama3 */
     uint32_t rope_original_context;
-    bool tied_head;  /* output head is the embedding */
-    bool qk_norm;    /* qwen3 */
+    bool tied_head; /* output head is the embedding */
+    bool qk_norm;   /* qwen3 */
     bool attention_bias;
     bool mlp_bias;
-    uint32_t bits;  /* 0: not quantised; else 4 or 8 (default of all layers) */
-    uint32_t group; /* elements per scale */
+    struct quantisation quantisation;      /* of modules without their own */
     uint32_t stop_ids[MODEL_STOP_IDS_MAX]; /* generation_config, else config */
     size_t stop_id_count;
 };
@@ -61,6 +71,13 @@ MUST_CHECK enum status model_config_parse(const struct json *config,
                                           const struct json *generation,
                                           struct model_config *out,
                                           struct error *err);
+
+/* The quantisation of @module by config.json: its own entry in "quantization",
+ * else the one of the whole model. */
+MUST_CHECK enum status model_config_quantisation(const struct json *config,
+                                                 const char *module,
+                                                 struct quantisation *out,
+                                                 struct error *err);
 
 struct model_shard {
     char *path; /* whole */
@@ -80,8 +97,7 @@ MUST_CHECK enum status model_directory_open(const char *path,
                                             struct error *err);
 void model_directory_close(struct model_directory *dir);
 /* The tensor and the shard that holds it; NULL when absent. */
-const struct tensor_info *
-model_directory_find(const struct model_directory *dir, const char *name,
-                     size_t *shard);
+const struct tensor_info *model_directory_find(
+    const struct model_directory *dir, const char *name, size_t *shard);
 
 #endif

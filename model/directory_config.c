@@ -262,33 +262,6 @@ read_rope(const struct json *config, struct model_config *out,
     return status;
 }
 
-/* The same quantisation as the whole model has, or a bool: the only two forms
- * of a module's own entry that we know. */
-static enum status
-check_override(const struct json *value, const char *module,
-               const struct model_config *config, struct error *err)
-{
-    const struct json *mode = json_get(value, "mode");
-    int64_t bits = config->bits;
-    int64_t group = config->group;
-
-    if (json_kind(value) == JSON_KIND_BOOL)
-        return STATUS_OK;
-    if (json_kind(value) == JSON_KIND_OBJECT &&
-        (json_get(value, "bits") == NULL ||
-         json_as_i64(json_get(value, "bits"), &bits) == STATUS_OK) &&
-        (json_get(value, "group_size") == NULL ||
-         json_as_i64(json_get(value, "group_size"), &group) == STATUS_OK) &&
-        bits == config->bits && group == config->group &&
-        (json_is_null(mode) || text_is(mode, "affine")))
-        return STATUS_OK;
-    error_set(err, STATUS_INVALID,
-              "config.json: quantization: %.200s has its own quantisation; one "
-              "for all layers is supported",
-              module);
-    return error_tag(err, "quantisation_unknown", "quantization");
-}
-
 static bool
 is_own_member(const char *name)
 {
@@ -297,38 +270,121 @@ is_own_member(const char *name)
 }
 
 static enum status
-read_quantisation(const struct json *config, struct model_config *out,
-                  struct error *err)
+quantisation_refuse(struct error *err, const char *module, const char *what)
+{
+    error_set(err, STATUS_INVALID, "config.json: quantization: %.200s%s%s",
+              module, module[0] == '\0' ? "" : ": ", what);
+    return error_tag(err, "quantisation_unknown", "quantization");
+}
+
+static bool
+is_one_of(int64_t value, const uint8_t *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i] == value)
+            return true;
+    return false;
+}
+
+/* "bits", "group_size" and "mode" of @value, for those absent what @out says
+ * before the call. */
+static enum status
+quantisation_read(const struct json *value, const char *module,
+                  struct quantisation *out, struct error *err)
+{
+    static const uint8_t widths[] = {2, 3, 4, 5, 6, 8};
+    static const uint8_t groups[] = {32, 64, 128};
+    const struct json *mode = json_get(value, "mode");
+    int64_t bits = out->bits, group = out->group;
+
+    if (!json_is_null(mode) && !text_is(mode, "affine") &&
+        !text_is(mode, "mxfp4"))
+        return quantisation_refuse(err, module, "mode must be affine or mxfp4");
+    if (!json_is_null(mode))
+        out->mode = text_is(mode, "mxfp4") ? QUANTISED_MXFP4 : QUANTISED_AFFINE;
+    if ((!json_is_null(json_get(value, "bits")) &&
+         json_as_i64(json_get(value, "bits"), &bits) != STATUS_OK) ||
+        !is_one_of(bits, widths, sizeof(widths)))
+        return quantisation_refuse(err, module,
+                                   "bits must be 2, 3, 4, 5, 6 or 8");
+    if ((!json_is_null(json_get(value, "group_size")) &&
+         json_as_i64(json_get(value, "group_size"), &group) != STATUS_OK) ||
+        !is_one_of(group, groups, sizeof(groups)))
+        return quantisation_refuse(err, module,
+                                   "group_size must be 32, 64 or 128");
+    if (out->mode == QUANTISED_MXFP4 && (bits != 4 || group != 32))
+        return quantisation_refuse(err, module,
+                                   "mxfp4 has 4 bits and a group_size of 32");
+    out->bits = (uint32_t)bits;
+    out->group = (uint32_t)group;
+    return STATUS_OK;
+}
+
+/* MLX writes "quantization", and the same again as "quantization_config". */
+static const struct json *
+quantisation_of(const struct json *config)
 {
     const struct json *value = json_get(config, "quantization");
-    const struct json_member *it = NULL;
-    enum status status = STATUS_OK;
 
-    if (json_is_null(value))
-        value = json_get(config, "quantization_config");
+    return json_is_null(value) ? json_get(config, "quantization_config")
+                               : value;
+}
+
+static enum status
+quantisation_default(const struct json *config, struct quantisation *out,
+                     struct error *err)
+{
+    const struct json *value = quantisation_of(config);
+
+    *out = (struct quantisation){.mode = QUANTISED_NOT};
     if (json_is_null(value))
         return STATUS_OK;
     if (json_kind(value) != JSON_KIND_OBJECT ||
         !json_is_null(json_get(value, "quant_method")))
         return refuse(err, "quantization_config",
-                      "only MLX's affine format is known");
-    if (!json_is_null(json_get(value, "mode")) &&
-        !text_is(json_get(value, "mode"), "affine"))
-        return refuse(err, "quantization", "mode must be affine");
-    status = read_count(value, "bits", 8, 0, &out->bits, err);
-    if (status == STATUS_OK)
-        status = read_count(value, "group_size", 128, 0, &out->group, err);
-    if (status != STATUS_OK)
+                      "only MLX's formats affine and mxfp4 are known");
+    out->mode = QUANTISED_AFFINE;
+    return quantisation_read(value, "", out, err);
+}
+
+enum status
+model_config_quantisation(const struct json *config, const char *module,
+                          struct quantisation *out, struct error *err)
+{
+    const struct json *own = json_get(quantisation_of(config), module);
+    enum status status = quantisation_default(config, out, err);
+
+    if (status != STATUS_OK || json_is_null(own) || is_own_member(module))
         return status;
-    if (out->bits != 4 && out->bits != 8)
-        return refuse(err, "bits", "must be 4 or 8");
-    if (out->group != 32 && out->group != 64 && out->group != 128)
-        return refuse(err, "group_size", "must be 32, 64 or 128");
+    if (json_kind(own) == JSON_KIND_BOOL) {
+        if (!json_as_bool(own))
+            out->mode = QUANTISED_NOT;
+        return STATUS_OK;
+    }
+    if (json_kind(own) != JSON_KIND_OBJECT)
+        return quantisation_refuse(
+            err, module,
+            "must be true, false or an object with bits and "
+            "group_size");
+    out->mode = QUANTISED_AFFINE; /* MLX's default, whatever the model's */
+    return quantisation_read(own, module, out, err);
+}
+
+/* All entries are looked at, those of modules that are not there too. */
+static enum status
+read_quantisation(const struct json *config, struct model_config *out,
+                  struct error *err)
+{
+    const struct json *value = quantisation_of(config);
+    const struct json_member *it;
+    enum status status = quantisation_default(config, &out->quantisation, err);
+
     for (it = json_member_first(value); it != NULL && status == STATUS_OK;
          it = json_member_next(value, it)) {
-        if (!is_own_member(json_member_name(it)))
-            status = check_override(json_member_value(it), json_member_name(it),
-                                    out, err);
+        struct quantisation own;
+
+        status =
+            model_config_quantisation(config, json_member_name(it), &own, err);
     }
     return status;
 }

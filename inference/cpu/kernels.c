@@ -10,7 +10,7 @@ static bool
 has_avx2(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("avx");
+           __builtin_cpu_supports("avx") && __builtin_cpu_supports("bmi2");
 }
 
 static bool

@@ -13,7 +13,7 @@
 
 #include "common/banned.h"
 
-#define TARGET __attribute__((target("avx2,fma,f16c")))
+#define TARGET __attribute__((target("avx2,fma,f16c,bmi2")))
 #define TILE_ROWS 2
 #define TILE_INPUTS 2
 #define KERNELS kernels_avx2
@@ -138,6 +138,37 @@ v_load_q8(const uint8_t *from, const struct affine16 *affine)
 {
     return v_from_bytes(_mm_loadu_si128((const __m128i *)(const void *)from),
                         affine);
+}
+
+/* The doubled table is made up for by half the scale. */
+LEAF struct affine16
+mx_make(float scale)
+{
+    return (struct affine16){_mm256_set1_ps(0.5f * scale), _mm256_setzero_ps()};
+}
+
+LEAF struct v16
+v_load_mx(const uint8_t *from, const struct affine16 *affine)
+{
+    const __m128i mask = _mm_set1_epi8(15);
+    const __m128i table =
+        _mm_loadu_si128((const __m128i *)(const void *)e2m1_doubled);
+    __m128i pairs = _mm_loadl_epi64((const __m128i *)(const void *)from);
+    __m128i even = _mm_and_si128(pairs, mask);
+    __m128i odd = _mm_and_si128(_mm_srli_epi16(pairs, 4), mask);
+    __m128i values = _mm_shuffle_epi8(table, _mm_unpacklo_epi8(even, odd));
+    __m256 low = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(values));
+    __m256 high = _mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_unpackhi_epi64(values, values)));
+
+    return (struct v16){_mm256_fmadd_ps(low, affine->scale, affine->bias),
+                        _mm256_fmadd_ps(high, affine->scale, affine->bias)};
+}
+
+LEAF uint64_t
+spread8(uint64_t packed, unsigned bits)
+{
+    return _pdep_u64(packed, ((1u << bits) - 1) * 0x0101010101010101u);
 }
 
 #include "inference/cpu/kernels_body.inc"

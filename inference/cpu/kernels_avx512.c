@@ -15,7 +15,7 @@
 
 #define TARGET                                                                 \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c,"       \
-                          "avx2")))
+                          "avx2,bmi2")))
 #define TILE_ROWS 4
 #define TILE_INPUTS 4
 #define KERNELS kernels_avx512
@@ -130,6 +130,31 @@ v_load_q8(const uint8_t *from, const struct affine16 *affine)
 
     return (struct v16){
         _mm512_fmadd_ps(_mm512_cvtepi32_ps(wide), affine->scale, affine->bias)};
+}
+
+/* The sixteen values a weight can have. */
+LEAF struct affine16
+mx_make(float scale)
+{
+    __m512i table = _mm512_cvtepi8_epi32(
+        _mm_loadu_si128((const __m128i *)(const void *)e2m1_doubled));
+
+    return (struct affine16){_mm512_fmadd_ps(_mm512_cvtepi32_ps(table),
+                                             _mm512_set1_ps(0.5f * scale),
+                                             _mm512_setzero_ps()),
+                             _mm512_setzero_ps()};
+}
+
+LEAF struct v16
+v_load_mx(const uint8_t *from, const struct affine16 *affine)
+{
+    return v_load_q4(from, affine);
+}
+
+LEAF uint64_t
+spread8(uint64_t packed, unsigned bits)
+{
+    return _pdep_u64(packed, ((1u << bits) - 1) * 0x0101010101010101u);
 }
 
 #include "inference/cpu/kernels_body.inc"

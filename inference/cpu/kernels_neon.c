@@ -147,6 +147,44 @@ v_load_q8(const uint8_t *from, const struct affine16 *affine)
     return v_from_bytes(vld1q_u8(from), affine);
 }
 
+/* The doubled table is made up for by half the scale. */
+LEAF struct affine16
+mx_make(float scale)
+{
+    return (struct affine16){vdupq_n_f32(0.5f * scale), vdupq_n_f32(0)};
+}
+
+LEAF struct v16
+v_load_mx(const uint8_t *from, const struct affine16 *affine)
+{
+    uint8x8_t pairs = vld1_u8(from);
+    uint8x8_t even = vand_u8(pairs, vdup_n_u8(15));
+    uint8x8_t odd = vshr_n_u8(pairs, 4);
+    int8x16_t values =
+        vqtbl1q_s8(vld1q_s8(e2m1_doubled),
+                   vcombine_u8(vzip1_u8(even, odd), vzip2_u8(even, odd)));
+    int16x8_t low = vmovl_s8(vget_low_s8(values));
+    int16x8_t high = vmovl_s8(vget_high_s8(values));
+    struct v16 v = {{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))),
+                     vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
+                     vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))),
+                     vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
+
+    for (int i = 0; i < 4; i++)
+        v.part[i] = vfmaq_f32(affine->bias, v.part[i], affine->scale);
+    return v;
+}
+
+LEAF uint64_t
+spread8(uint64_t packed, unsigned bits)
+{
+    uint64_t spread = 0;
+
+    for (unsigned i = 0; i < 8; i++)
+        spread |= (packed >> (i * bits) & ((1u << bits) - 1)) << (8 * i);
+    return spread;
+}
+
 #include "inference/cpu/kernels_body.inc"
 
 #endif

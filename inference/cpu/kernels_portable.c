@@ -132,4 +132,32 @@ v_load_q8(const uint8_t *from, const struct affine16 *affine)
     return v;
 }
 
+/* The doubled table is made up for by half the scale. */
+static inline struct affine16
+mx_make(float scale)
+{
+    return (struct affine16){.scale = 0.5f * scale, .bias = 0};
+}
+
+static inline struct v16
+v_load_mx(const uint8_t *from, const struct affine16 *affine)
+{
+    struct v16 v;
+
+    for (int i = 0; i < 16; i++)
+        v.lane[i] = fmaf((float)e2m1_doubled[from[i / 2] >> (i % 2 * 4) & 15],
+                         affine->scale, affine->bias);
+    return v;
+}
+
+static inline uint64_t
+spread8(uint64_t packed, unsigned bits)
+{
+    uint64_t spread = 0;
+
+    for (unsigned i = 0; i < 8; i++)
+        spread |= (packed >> (i * bits) & ((1u << bits) - 1)) << (8 * i);
+    return spread;
+}
+
 #include "inference/cpu/kernels_body.inc"

@@ -70,10 +70,21 @@ row_bytes_of(enum weight_format format, size_t cols)
     case WEIGHT_F16:
     case WEIGHT_BF16:
         return cols * 2;
+    case WEIGHT_AFFINE2:
+        return cols / 4;
+    case WEIGHT_AFFINE3:
+        return cols / 8 * 3;
     case WEIGHT_AFFINE4:
+    case WEIGHT_MXFP4:
         return cols / 2;
+    case WEIGHT_AFFINE5:
+        return cols / 8 * 5;
+    case WEIGHT_AFFINE6:
+        return cols / 8 * 6;
     case WEIGHT_AFFINE8:
         return cols;
+    case WEIGHT_FORMATS:
+        break;
     }
     return 0;
 }
@@ -99,9 +110,12 @@ matrix_make(struct matrix *matrix, struct prng *prng, enum weight_format format)
 {
     static const size_t groups[] = {32, 64, 128};
     static const enum dtype dtypes[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
-    bool affine = format == WEIGHT_AFFINE4 || format == WEIGHT_AFFINE8;
+    bool affine =
+        format != WEIGHT_F32 && format != WEIGHT_F16 && format != WEIGHT_BF16;
     enum dtype dtype = dtypes[prng_below(prng, COUNT_OF(dtypes))];
-    size_t group = groups[prng_below(prng, COUNT_OF(groups))];
+    size_t group = format == WEIGHT_MXFP4
+                       ? 32
+                       : groups[prng_below(prng, COUNT_OF(groups))];
     size_t cols = 1 + prng_below(prng, COLS_MAX);
     size_t scale_count;
 
@@ -129,6 +143,13 @@ matrix_make(struct matrix *matrix, struct prng *prng, enum weight_format format)
     matrix->weight.biases = (const uint8_t *)matrix->biases;
     matrix->weight.scale_dtype = dtype;
     matrix->weight.group = group;
+    if (format == WEIGHT_MXFP4) {
+        uint8_t *powers = (uint8_t *)matrix->scales;
+
+        for (size_t i = 0; i < scale_count; i++)
+            powers[i] = (uint8_t)(120 + prng_below(prng, 16));
+        matrix->weight.scale_dtype = DTYPE_U8;
+    }
 }
 
 static void
@@ -255,8 +276,13 @@ main(void)
         digest_matrices(kernels, WEIGHT_F32, "f32");
         digest_matrices(kernels, WEIGHT_F16, "f16");
         digest_matrices(kernels, WEIGHT_BF16, "bf16");
+        digest_matrices(kernels, WEIGHT_AFFINE2, "affine2");
+        digest_matrices(kernels, WEIGHT_AFFINE3, "affine3");
         digest_matrices(kernels, WEIGHT_AFFINE4, "affine4");
+        digest_matrices(kernels, WEIGHT_AFFINE5, "affine5");
+        digest_matrices(kernels, WEIGHT_AFFINE6, "affine6");
         digest_matrices(kernels, WEIGHT_AFFINE8, "affine8");
+        digest_matrices(kernels, WEIGHT_MXFP4, "mxfp4");
         digest_attention(kernels);
         digest_operations(kernels);
     }

@@ -26,8 +26,10 @@ check_config(const struct model_config *config)
            (config->rope_low_freq_factor > 0 &&
             config->rope_high_freq_factor > config->rope_low_freq_factor &&
             config->rope_original_context > 0));
-    assert(config->bits == 0 || config->group == 32 || config->group == 64 ||
-           config->group == 128);
+    assert(config->quantisation.mode == QUANTISED_NOT ||
+           config->quantisation.group == 32 ||
+           config->quantisation.group == 64 ||
+           config->quantisation.group == 128);
     assert(config->stop_id_count <= MODEL_STOP_IDS_MAX);
     for (size_t i = 0; i < config->stop_id_count; i++)
         assert(config->stop_ids[i] < config->vocab);

@@ -43,6 +43,19 @@ bf16_of(float value)
     return (uint16_t)(bits >> 16);
 }
 
+/* Of a quantised format; 0 for the others. */
+static size_t
+bits_of(enum weight_format format)
+{
+    static const size_t bits[WEIGHT_FORMATS] = {
+        [WEIGHT_AFFINE2] = 2, [WEIGHT_AFFINE3] = 3, [WEIGHT_AFFINE4] = 4,
+        [WEIGHT_AFFINE5] = 5, [WEIGHT_AFFINE6] = 6, [WEIGHT_AFFINE8] = 8,
+        [WEIGHT_MXFP4] = 4,
+    };
+
+    return bits[format];
+}
+
 /* A random matrix; the bytes are the caller's to free, as are the scales. */
 static struct weight
 matrix_make(struct prng *prng, enum weight_format format, size_t cols,
@@ -54,10 +67,8 @@ matrix_make(struct prng *prng, enum weight_format format, size_t cols,
 
     if (format == WEIGHT_F32)
         row_bytes = cols * 4;
-    if (format == WEIGHT_AFFINE4)
-        row_bytes = cols / 2;
-    if (format == WEIGHT_AFFINE8)
-        row_bytes = cols;
+    if (bits_of(format) != 0)
+        row_bytes = cols * bits_of(format) / 8;
     data = mem_alloc(ROWS * row_bytes);
     for (size_t i = 0; i < ROWS * row_bytes; i++)
         data[i] = (uint8_t)prng_next(prng);
@@ -74,7 +85,15 @@ matrix_make(struct prng *prng, enum weight_format format, size_t cols,
     }
     weight.data = data;
     weight.row_bytes = row_bytes;
-    if (format == WEIGHT_AFFINE4 || format == WEIGHT_AFFINE8) {
+    if (format == WEIGHT_MXFP4) {
+        uint8_t *scales = mem_alloc(ROWS * cols / group);
+
+        for (size_t i = 0; i < ROWS * cols / group; i++)
+            scales[i] = (uint8_t)(120 + prng_below(prng, 16));
+        weight.group = group;
+        weight.scale_dtype = DTYPE_U8;
+        weight.scales = scales;
+    } else if (bits_of(format) != 0) {
         float *scales = mem_array(ROWS * cols / group, 2 * sizeof(float));
 
         fill(prng, scales, 2 * ROWS * cols / group);
@@ -136,7 +155,10 @@ every_instruction_set_multiplies_to_the_same_bits(void **state)
 {
     static const enum weight_format plain[] = {WEIGHT_F32, WEIGHT_F16,
                                                WEIGHT_BF16};
-    static const enum weight_format affine[] = {WEIGHT_AFFINE4, WEIGHT_AFFINE8};
+    static const enum weight_format affine[] = {
+        WEIGHT_AFFINE2, WEIGHT_AFFINE3, WEIGHT_AFFINE4,
+        WEIGHT_AFFINE5, WEIGHT_AFFINE6, WEIGHT_AFFINE8,
+    };
     float in[COLS_MAX];
     struct prng prng;
 
@@ -166,6 +188,68 @@ every_instruction_set_multiplies_to_the_same_bits(void **state)
                 matrix_free(&weight);
             }
         }
+        for (size_t s = 1; s <= COLS_MAX / 32; s++) {
+            struct weight weight = matrix_make(&prng, WEIGHT_MXFP4, 32 * s, 32);
+
+            check_matrix(kernels, &weight, in);
+            matrix_free(&weight);
+        }
+    }
+}
+
+/* Bit by bit, as MLX packs: element i begins at bit i x bits of the row. */
+static unsigned
+packed_at(const struct weight *weight, size_t row, size_t i)
+{
+    size_t bits = bits_of(weight->format);
+    const uint8_t *data = weight->data + row * weight->row_bytes;
+    unsigned value = 0;
+
+    for (size_t b = 0; b < bits; b++) {
+        size_t bit = i * bits + b;
+
+        value |= (unsigned)(data[bit / 8] >> (bit % 8) & 1) << b;
+    }
+    return value;
+}
+
+/* E2M1's values in the order of their codes (OCP MX 1.0, table 5). */
+static const float e2m1[] = {0, .5f, 1, 1.5f, 2, 3, 4, 6};
+
+static float
+quantised_at(const struct weight *weight, size_t row, size_t i)
+{
+    unsigned q = packed_at(weight, row, i);
+    size_t at = row * (weight->cols / weight->group) + i / weight->group;
+    float scale, bias;
+
+    if (weight->format == WEIGHT_MXFP4)
+        return ldexpf(q < 8 ? e2m1[q] : -e2m1[q - 8], weight->scales[at] - 127);
+    memcpy(&scale, weight->scales + 4 * at, 4);
+    memcpy(&bias, weight->biases + 4 * at, 4);
+    return fmaf((float)q, scale, bias);
+}
+
+static void
+quantised_rows_are_decoded_as_they_were_packed(void **state)
+{
+    float out[COLS_MAX];
+    struct prng prng;
+
+    (void)state;
+    prng_seed(&prng, 2);
+    for (int format = 0; format < WEIGHT_FORMATS; format++) {
+        struct weight weight;
+
+        if (bits_of((enum weight_format)format) == 0)
+            continue;
+        weight = matrix_make(&prng, (enum weight_format)format, COLS_MAX, 32);
+        for (size_t r = 0; r < ROWS; r++) {
+            kernels_best()->decode_row(&weight, r, out);
+            for (size_t i = 0; i < COLS_MAX; i++)
+                assert_true(out[i] == quantised_at(&weight, r, i));
+        }
+        matrix_free(&weight);
     }
 }
 
@@ -357,6 +441,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_instruction_set_multiplies_to_the_same_bits),
+        cmocka_unit_test(quantised_rows_are_decoded_as_they_were_packed),
         cmocka_unit_test(attention_kernels_give_the_same_bits_everywhere),
         cmocka_unit_test(exponentials_are_right_to_a_millionth),
         cmocka_unit_test(silu_is_right_at_known_points),

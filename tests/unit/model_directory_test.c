@@ -53,7 +53,7 @@ absent_members_are_as_transformers_takes_them(void **state)
     assert_true(config.rope_theta == 10000.0F);
     assert_true(config.norm_eps == 1e-6F);
     assert_int_equal(config.rope_scaling, ROPE_PLAIN);
-    assert_int_equal(config.bits, 0);
+    assert_int_equal(config.quantisation.bits, 0);
     assert_int_equal(config.stop_id_count, 0);
 }
 
@@ -108,17 +108,17 @@ suspicious_values_are_refused_with_their_field(void **state)
         {LLAMA_HEAD ",\"use_sliding_window\":true}", "use_sliding_window"},
         {LLAMA_HEAD ",\"eos_token_id\":100}", "eos_token_id"},
         {LLAMA_HEAD ",\"tie_word_embeddings\":1}", "tie_word_embeddings"},
-        {LLAMA_HEAD ",\"quantization\":{\"bits\":3,\"group_size\":64}}",
-         "bits"},
+        {LLAMA_HEAD ",\"quantization\":{\"bits\":7,\"group_size\":64}}",
+         "quantization"},
         {LLAMA_HEAD ",\"quantization\":{\"bits\":4,\"group_size\":16}}",
-         "group_size"},
+         "quantization"},
         {LLAMA_HEAD ",\"quantization\":{\"bits\":4,\"group_size\":32,"
-                    "\"mode\":\"mxfp4\"}}",
+                    "\"mode\":\"nvfp4\"}}",
          "quantization"},
         {LLAMA_HEAD ",\"quantization_config\":{\"quant_method\":\"gptq\"}}",
          "quantization_config"},
         {LLAMA_HEAD ",\"quantization\":{\"bits\":4,\"group_size\":32,"
-                    "\"lm_head\":{\"bits\":6,\"group_size\":32}}}",
+                    "\"lm_head\":{\"bits\":9,\"group_size\":32}}}",
          "quantization"},
     };
 
@@ -145,8 +145,8 @@ an_override_that_changes_nothing_passes(void **state)
                            "\"model.embed_tokens\":false}}",
                            &config, NULL),
                      STATUS_OK);
-    assert_int_equal(config.bits, 4);
-    assert_int_equal(config.group, 32);
+    assert_int_equal(config.quantisation.bits, 4);
+    assert_int_equal(config.quantisation.group, 32);
 }
 
 static void
@@ -187,7 +187,7 @@ the_demo_models_open(void **state)
         if (model_directory_open(models[i].path, &dir, &err) != STATUS_OK)
             fail_msg("%s", err.text);
         assert_int_equal(dir.config.arch, ARCH_QWEN3);
-        assert_int_equal(dir.config.bits, models[i].bits);
+        assert_int_equal(dir.config.quantisation.bits, models[i].bits);
         assert_int_equal(dir.config.stop_id_count, 2);
         assert_int_equal(dir.config.stop_ids[0], 2047);
         assert_int_equal(dir.config.stop_ids[1], 2045);
