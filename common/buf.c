@@ -169,16 +169,34 @@ buf_take(struct buf *buf, size_t *size)
     return data;
 }
 
-/* "path: cannot verb: the system's words". */
+/* What an errno of open, read or write means, and what to do about it. */
+static const struct file_failure {
+    int number;
+    enum status status;
+    const char *code, *advice;
+} file_failures[] = {
+    {ENOENT, STATUS_NOT_FOUND, "", ": is the path right?"},
+    {EMFILE, STATUS_RETRY, "no_descriptors", ": raise the limit (ulimit -n)"},
+    {ENFILE, STATUS_RETRY, "no_descriptors", ": the system has no file left"},
+    {ENOSPC, STATUS_RETRY, "disk_full", ": make room"},
+    {EDQUOT, STATUS_RETRY, "disk_full", ": make room"},
+    {0, STATUS_INTERNAL, "", ""},
+};
+
+/* "path: cannot verb: the system's words: what to do". */
 static enum status
 file_failed(struct error *err, const char *path, const char *verb)
 {
+    const struct file_failure *failure = file_failures;
     char text[ERRNO_TEXT_BYTES];
-    enum status status = errno == ENOENT ? STATUS_NOT_FOUND : STATUS_INTERNAL;
 
-    return error_set(err, status, "%s: cannot %s: %s%s", path, verb,
-                     error_errno(errno, text, sizeof(text)),
-                     status == STATUS_NOT_FOUND ? ": is the path right?" : "");
+    while (failure->number != 0 && failure->number != errno)
+        failure++;
+    (void)error_set(err, failure->status, "%s: cannot %s: %s%s", path, verb,
+                    error_errno(errno, text, sizeof(text)), failure->advice);
+    if (failure->code[0] != '\0')
+        (void)error_tag(err, failure->code, NULL);
+    return failure->status;
 }
 
 static enum status

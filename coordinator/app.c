@@ -237,8 +237,9 @@ app_start(struct app *app, const volatile int *stop, struct error *err)
     if (status != STATUS_OK)
         return status;
     FAULT_STEP("app.reigns");
-    app->core = core_new(app);
-    status = state_load(app, err);
+    status = core_new(app, &app->core, err);
+    if (status == STATUS_OK)
+        status = state_load(app, err);
     FAULT_STEP("app.loaded");
     if (status == STATUS_OK)
         status = links_start(app, err);
@@ -246,9 +247,10 @@ app_start(struct app *app, const volatile int *stop, struct error *err)
         return status;
     FAULT_STEP("app.listens");
     atomic_store(&app->leading, true);
-    core_start(app->core);
+    status = core_start(app->core, err);
     FAULT_STEP("app.leads");
-    status = http_open(app, &app->http, err);
+    if (status == STATUS_OK)
+        status = http_open(app, &app->http, err);
     if (status == STATUS_OK)
         core_serve(app->core, app->http);
     return status;

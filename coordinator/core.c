@@ -28,22 +28,28 @@ enum {
     SWEEP_S = 600,
 };
 
-struct core *
-core_new(struct app *app)
+enum status
+core_new(struct app *app, struct core **out, struct error *err)
 {
-    struct core *core = mem_alloc(sizeof(*core));
+    struct core *core;
+    int wake[2];
 
+    if (pipe(wake) != 0)
+        return error_set(err, STATUS_RETRY,
+                         "no descriptor is left to start with: raise the "
+                         "limit (ulimit -n)");
+    core = mem_alloc(sizeof(*core));
+    memcpy(core->wake, wake, sizeof(core->wake));
     core->app = app;
     pthread_mutex_init(&core->lock, NULL);
-    if (pipe(core->wake) != 0)
-        abort();
     for (size_t i = 0; i < COUNT_OF(core->wake); i++) {
         (void)fcntl(core->wake[i], F_SETFL, O_NONBLOCK);
         (void)fcntl(core->wake[i], F_SETFD, FD_CLOEXEC);
     }
     pthread_mutex_init(&core->records_lock, NULL);
     inventory_init(&core->inventory, app->snapshots);
-    return core;
+    *out = core;
+    return STATUS_OK;
 }
 
 struct inventory *
@@ -205,13 +211,16 @@ core_loop(void *arg)
     return NULL;
 }
 
-void
-core_start(struct core *core)
+enum status
+core_start(struct core *core, struct error *err)
 {
     inventory_publish(&core->inventory);
     if (pthread_create(&core->thread, NULL, core_loop, core) != 0)
-        abort();
+        return error_set(err, STATUS_RETRY,
+                         "no thread can be started: raise the limit (ulimit "
+                         "-u)");
     core->started = true;
+    return STATUS_OK;
 }
 
 /* --- commands of other threads --- */

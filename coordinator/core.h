@@ -18,8 +18,10 @@
 
 struct core;
 
-struct core *core_new(struct app *app);
-void core_start(struct core *core);
+/* STATUS_RETRY: no descriptor or thread is to be had. */
+MUST_CHECK enum status core_new(struct app *app, struct core **core,
+                                struct error *err);
+MUST_CHECK enum status core_start(struct core *core, struct error *err);
 /* Stop taking jobs, cancel what cannot outlive this process, and return when
  * every job's end is written or @limit_ms has passed. */
 void core_stop(struct core *core, int limit_ms);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -29,6 +30,7 @@ static const char usage[] =
     "private PostgreSQL, a CA and an admin key in DIR.\n";
 
 enum { API_KEY_BYTES = 96, URL_BYTES = 300, CONFIG_TEXT_MAX = 65536 };
+enum { DESCRIPTORS_MIN = 64 }; /* fewer and nothing starts, whatever it says */
 
 struct choices {
     const char *config, *dev, *https_port, *link_port;
@@ -57,8 +59,8 @@ signal_wait(void *arg)
     _Exit(EXIT_FAILED);
 }
 
-static void
-signals_set(void)
+static enum status
+signals_set(struct error *err)
 {
     static sigset_t set;
     pthread_t thread;
@@ -70,8 +72,27 @@ signals_set(void)
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     if (pipe(stop_pipe) != 0 ||
         pthread_create(&thread, NULL, signal_wait, &set) != 0)
-        abort();
+        return error_set(err, STATUS_RETRY,
+                         "no descriptor or thread is left to start with: "
+                         "raise the limits (ulimit -n, ulimit -u)");
     pthread_detach(thread);
+    return STATUS_OK;
+}
+
+/* What looks like a missing file or user may be a missing descriptor. */
+static enum status
+descriptors_blame(enum status status, struct error *err)
+{
+    struct error first = *err;
+    struct rlimit limit;
+
+    if (status != STATUS_INVALID || getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+        limit.rlim_cur >= DESCRIPTORS_MIN)
+        return status;
+    return error_set(err, STATUS_RETRY,
+                     "this process may open %u files and needs %d or more: "
+                     "raise the limit (ulimit -n); what it met first: %.200s",
+                     (unsigned)limit.rlim_cur, DESCRIPTORS_MIN, first.text);
 }
 
 static void
@@ -276,10 +297,12 @@ main(int argc, char **argv)
         options_complain("berth-coordinator", &err);
         return EXIT_USAGE;
     }
-    signals_set();
-    status = run(&choices, &err);
+    status = signals_set(&err);
+    if (status == STATUS_OK)
+        status = run(&choices, &err);
     if (status == STATUS_OK)
         return EXIT_OK;
+    status = descriptors_blame(status, &err);
     options_complain("berth-coordinator", &err);
     return status == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;
 }

@@ -12,6 +12,7 @@ check()
     name=$1
     wanted=$2
     shift 2
+    mv "$home/err" "$home/err.was" 2>/dev/null
     "$@" >"$home/out" 2>"$home/err" </dev/null
     got=$?
     if [ "$got" -eq "$wanted" ]; then
@@ -36,6 +37,15 @@ check config_prints_json 0 "$agent" config --json
 check nothing_was_made 1 test -e "$home/agent"
 check a_noun_explains_itself 0 "$bin/berth" ledger --help
 check a_noun_alone_is_misuse 2 "$bin/berth" ledger
+if prlimit --version >/dev/null 2>&1; then
+    for files in 4 6 8; do
+        check "with_${files}_files_nothing_starts" 1 \
+            prlimit --nofile=$files "$bin/berth-coordinator" --dev "$home/dev"
+        check "and_it_says_so_of_$files" 0 grep -q 'ulimit -n' "$home/err.was"
+    done
+else
+    echo "skip few_files: no prlimit here"
+fi
 if [ -e /dev/full ]; then
     check the_agent_tells_of_lost_output 1 sh -c "$into_full" sh \
         "$agent" config
