@@ -50,6 +50,7 @@ struct http_connection {
     bool decided;       /* the reply is known before the body is */
     bool handled;       /* the handler was called */
     bool suspended;     /* by the call that now runs; its HTTP thread's */
+    bool refused;       /* it wanted to wait, and nobody would wake it */
     struct sse *stream; /* borrowed: what the response reads from */
     /* under http->lock */
     bool waits;
@@ -63,6 +64,7 @@ struct http {
     atomic_bool stopping;
     pthread_mutex_t lock;
     struct http_connection *waiting;
+    bool closed; /* nothing may wait any more */
 };
 
 /* --- what handlers see --- */
@@ -89,14 +91,19 @@ request_socket(const struct request *request)
         ->connect_fd;
 }
 
-void
+bool
 request_suspend(struct request *request)
 {
     struct http_connection *connection = request->connection;
     struct http *http = connection->http;
 
-    connection->suspended = true;
     pthread_mutex_lock(&http->lock);
+    if (http->closed) {
+        connection->refused = true;
+        pthread_mutex_unlock(&http->lock);
+        return false;
+    }
+    connection->suspended = true;
     assert(!connection->waits);
     connection->waits = true;
     connection->previous = NULL;
@@ -106,6 +113,7 @@ request_suspend(struct request *request)
     http->waiting = connection;
     MHD_suspend_connection(connection->mhd);
     pthread_mutex_unlock(&http->lock);
+    return true;
 }
 
 /* The lock is held. */
@@ -391,6 +399,8 @@ run(struct http_connection *connection, http_handler *handler)
         assert(status == STATUS_OK);
         return MHD_YES;
     }
+    if (status == STATUS_OK && connection->refused)
+        status = stopping(&err);
     if (status != STATUS_OK) {
         err.status = status;
         fail(request, &err);
@@ -568,7 +578,8 @@ http_quiesce(struct http *http)
         close(listener);
 }
 
-/* End what waits. Returns whether anything still does. */
+/* End what waits. Returns whether anything still does; if not, nothing ever
+ * does again, since libmicrohttpd does not stop with a suspended connection. */
 static bool
 waiting_end(struct http *http)
 {
@@ -587,6 +598,7 @@ waiting_end(struct http *http)
         resume_locked(http, connection);
     }
     left = http->waiting != NULL;
+    http->closed = !left;
     pthread_mutex_unlock(&http->lock);
     return left;
 }

@@ -64,8 +64,9 @@ const char *request_query(const struct request *request, const char *name);
 int request_socket(const struct request *request);
 
 /* Hold the connection; nothing may touch @request on this thread after the
- * handler has returned, until it is resumed. */
-void request_suspend(struct request *request);
+ * handler has returned, until it is resumed.  False when the server is about to
+ * end: the request is answered by that, whatever the handler does. */
+bool request_suspend(struct request *request);
 /* The reply is complete. */
 void request_resume(struct request *request);
 /* The reply is this error; resumes. */

@@ -240,7 +240,8 @@ wait_for_more(struct sse *sse)
     if (atomic_load(&sse->stopped))
         return SSE_OVER;
     /* Suspend first: the wake may come before record_wait returns. */
-    request_suspend(sse->request);
+    if (!request_suspend(sse->request))
+        return SSE_OVER;
     if (!record_wait(sse->record, sse->index, on_more, sse))
         request_resume(sse->request);
     return 0;

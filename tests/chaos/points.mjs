@@ -188,8 +188,11 @@ const env_of = (name, how) => ({
     FAULT_LIST: list_file,
 });
 
-// What kills itself is started again, as init would.
+// What kills itself is started again, as init would.  A journal that is not
+// there is written anew, and put in its place whole.
 function start_to_die(part, name, how) {
+    if (name.startsWith("agent.journal.renam"))
+        fs.rmSync(path.join(own.folder, part, "journal"), { force: true });
     const again = (_, signal) => signal === "SIGKILL" && start[part]({});
     return Promise.resolve(start[part](env_of(name, how))).then(() =>
         own.part(part).once("exit", again),

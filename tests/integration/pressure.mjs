@@ -38,6 +38,7 @@ import {
     end,
     folder,
     lending,
+    log_tail,
     network_end,
     network_start,
     pid_of_part,
@@ -304,6 +305,37 @@ await check("a database that hangs refuses jobs and loses none", async () => {
     assert.equal(state, "done");
     assert.equal(result.choices[0].message.content, ANSWER);
     assert.equal((await keyed()).json.id, again.json.id);
+    await serves();
+    await no_money_is_lost();
+});
+
+await check("a request that is late for the stop is refused", async () => {
+    const readers = (
+        await sql(
+            "SELECT pid FROM pg_stat_activity WHERE usename = 'berth' AND" +
+                " application_name NOT LIKE 'berth-writer-%'" +
+                " AND pid <> pg_backend_pid()",
+        )
+    ).split("\n");
+    assert.ok(Number(readers[0]) > 0, `readers: ${readers}`);
+    for (const pid of readers) process.kill(Number(pid), "SIGSTOP");
+    // It looks for an earlier job first, and waits for that.
+    const late = api("POST", "/api/v1/jobs", {
+        key: user.key,
+        headers: { "idempotency-key": "late" },
+        body: { kind: "chat", request: chat_body(QUESTION) },
+    }).then(
+        ({ status }) => status,
+        () => 503, // the connection was closed
+    );
+    const stopped = end("coordinator", "SIGTERM");
+    await poll("the coordinator to be stopping", () =>
+        log_tail("coordinator").includes("coordinator.stopping"),
+    );
+    for (const pid of readers) process.kill(Number(pid), "SIGCONT");
+    assert.equal(await late, 503);
+    assert.deepEqual(await stopped, { code: 0, signal: null });
+    await coordinator_start();
     await serves();
     await no_money_is_lost();
 });
