@@ -80,7 +80,7 @@ read_dtype(const struct parse *parse, const struct json *value,
     }
     return error_set(parse->err, STATUS_INVALID,
                      "%s: tensor %.100s: unknown dtype %.*s: choose a model "
-                     "in BF16, F16, F32 or MLX's 4 or 8 bits",
+                     "in BF16, F16, F32 or one of MLX's quantised formats",
                      parse->path, tensor->name,
                      text == NULL ? 1 : (int)(size < 32 ? size : 32),
                      text == NULL ? "?" : text);
