@@ -259,14 +259,16 @@ app_start(struct app *app, const volatile int *stop, struct error *err)
 void
 app_stop(struct app *app)
 {
-    atomic_store(&app->leading, false);
+    /* What a start that failed had to write, the next start writes. */
+    int writer_ms = atomic_exchange(&app->leading, false) ? STOP_WRITER_MS : 0;
+
     if (app->http != NULL)
         http_quiesce(app->http);
     if (app->core != NULL)
         core_stop(app->core, STOP_JOBS_MS);
     http_close(app->http);
     links_close(app->links);
-    writer_close(app->writer, STOP_WRITER_MS);
+    writer_close(app->writer, writer_ms);
     core_free(app->core);
     db_pool_close(app->readers);
     content_close(app->content);
