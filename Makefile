@@ -82,7 +82,7 @@ endif
 .DELETE_ON_ERROR:
 .PHONY: all programs deps deps-check demo run stop check check-all check-unit \
         check-asan check-tsan check-programs check-darwin check-arm64 fuzz-smoke chaos points \
-        bench lint format golden install uninstall dist clean help
+        soak bench lint format golden install uninstall dist clean help
 .DEFAULT_GOAL := all
 
 all: programs
@@ -226,6 +226,11 @@ points: $(JS)
 	@$(MAKE) MODE=debug programs
 	@tests/integration/with_node tests/chaos/points.mjs
 
+# One engine under mixed requests; make soak MINUTES=n SEED=n MODEL=name.
+soak: all $(JS)
+	@MINUTES=$(MINUTES) SEED=$(SEED) MODEL=$(MODEL) \
+	    tests/integration/with_node tests/soak/soak.mjs
+
 bench: all $(BENCH)
 	@for program in $(BENCH); do $$program || exit 1; done
 
@@ -287,6 +292,7 @@ help:
 	@echo 'make fuzz-smoke     each fuzz target for a short while'
 	@echo 'make chaos     1,000 faults under load; SEED=n FAULTS=n ONLY=kind,...'
 	@echo 'make points    a part dies at each point between two steps'
+	@echo 'make soak      one engine at its limit for 30 minutes; MINUTES=n'
 	@echo 'make bench     measurements, as ratios within one run'
 	@echo 'make lint, format, golden, install, uninstall, dist, clean'
 	@echo 'MODE=release|debug|asan|tsan|coverage   V=1 shows commands'
