@@ -1,0 +1,221 @@
+/* inference_architectures_test.c - the engine on a tiny model of each
+ * architecture and format, against what llama.cpp says of the same numbers
+ * (tests/reference): the 20 likeliest ids at five places of two prompts, and
+ * the 64 greedy ids after them. */
+#include "inference/engine.h"
+
+#include "tests/unit/tiny_model.h"
+
+#include <math.h>
+
+#include "common/mem.h"
+
+#include "common/banned.h"
+
+enum { IDS_MAX = 1024, TOP = 20, GREEDY = 64 };
+
+/* Both sides compute in float32, each in its own order. */
+static const double tolerance = 1e-3;
+
+/* @known: the engine has it; the others are refused until it does. */
+static const struct {
+    const char *name;
+    bool known;
+} models[] = {
+    {"llama", true},  {"llama_biases", true}, {"mistral", false},
+    {"qwen2", false}, {"qwen3", true},
+};
+
+struct seen {
+    uint32_t ids[GREEDY];
+    size_t count;
+    bool finished;
+};
+
+static void
+on_start(void *arg, void *tag)
+{
+    (void)arg;
+    (void)tag;
+}
+
+static void
+on_id(void *arg, void *tag, uint32_t id)
+{
+    struct seen *seen = tag;
+
+    (void)arg;
+    assert_true(seen->count < GREEDY);
+    seen->ids[seen->count++] = id;
+}
+
+static void
+on_finish(void *arg, void *tag, enum output_finish finish,
+          const struct sequence_counts *counts)
+{
+    struct seen *seen = tag;
+
+    (void)arg;
+    (void)counts;
+    assert_int_equal(finish, OUTPUT_LENGTH);
+    seen->finished = true;
+}
+
+static size_t
+ids_read(const struct json *list, uint32_t ids[static IDS_MAX])
+{
+    size_t count = json_count(list);
+
+    assert_in_range(count, 1, IDS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        int64_t id = 0;
+
+        assert_int_equal(json_as_i64(json_at(list, i), &id), STATUS_OK);
+        ids[i] = (uint32_t)id;
+    }
+    return count;
+}
+
+/* What to take from a logit to have a log probability. */
+static double
+log_total(const float *logits, size_t count)
+{
+    double most = (double)logits[0], sum = 0;
+
+    for (size_t i = 1; i < count; i++)
+        most = fmax(most, (double)logits[i]);
+    for (size_t i = 0; i < count; i++)
+        sum += exp((double)logits[i] - most);
+    return most + log(sum);
+}
+
+/* The greatest difference of the listed log probabilities. */
+static double
+top_difference(const struct json *top, const float *logits, size_t vocab)
+{
+    double total = log_total(logits, vocab), most = 0;
+
+    assert_int_equal(json_count(top), TOP);
+    for (size_t i = 0; i < TOP; i++) {
+        const struct json *pair = json_at(top, i);
+        double expected = 0;
+        int64_t id = 0;
+
+        assert_int_equal(json_as_i64(json_at(pair, 0), &id), STATUS_OK);
+        assert_in_range(id, 0, vocab - 1);
+        assert_int_equal(json_as_double(json_at(pair, 1), &expected),
+                         STATUS_OK);
+        most = fmax(most, fabs((double)logits[id] - total - expected));
+    }
+    return most;
+}
+
+static double
+check_tops(struct engine *engine, const char *name, const struct json *tops,
+           const uint32_t *ids)
+{
+    size_t vocab = engine_config(engine)->vocab;
+    float *logits = mem_array(vocab, sizeof(*logits));
+    double most = 0;
+
+    assert_int_equal(json_count(tops), 5);
+    for (size_t i = 0; i < json_count(tops); i++) {
+        const struct json *top = json_at(tops, i);
+        size_t after = (size_t)tiny_number(top, "after");
+        struct error err;
+        double difference;
+
+        if (engine_logits(engine, ids, after, logits, &err) != STATUS_OK)
+            fail_msg("%s: %s", name, err.text);
+        difference = top_difference(json_get(top, "top"), logits, vocab);
+        if (!(difference < tolerance))
+            fail_msg("%s: after %zu ids a log probability is off by %g", name,
+                     after, difference);
+        most = fmax(most, difference);
+    }
+    free(logits);
+    return most;
+}
+
+static void
+check_greedy(struct engine *engine, const char *name,
+             const struct json *expected, const uint32_t *ids, size_t count)
+{
+    const struct engine_events events = {
+        .on_id = on_id, .on_start = on_start, .on_finish = on_finish};
+    struct engine_request request = {.prompt = ids,
+                                     .prompt_count = count,
+                                     .max_tokens = GREEDY,
+                                     .kv_tokens = count + GREEDY,
+                                     .ignore_ends = true,
+                                     .sampling = {.top_p = 1}};
+    struct seen seen = {0};
+    uint32_t greedy[IDS_MAX];
+    struct sequence *sequence;
+    struct error err;
+
+    assert_int_equal(ids_read(expected, greedy), GREEDY);
+    if (engine_add(engine, &request, &seen, &sequence, &err) != STATUS_OK)
+        fail_msg("%s: %s", name, err.text);
+    while (engine_is_busy(engine))
+        engine_step(engine, &events);
+    assert_true(seen.finished);
+    assert_int_equal(seen.count, GREEDY);
+    for (size_t i = 0; i < GREEDY; i++)
+        if (seen.ids[i] != greedy[i])
+            fail_msg("%s: greedy id %zu after %zu ids is %u, expected %u", name,
+                     i, count, seen.ids[i], greedy[i]);
+}
+
+static void
+check_model(const char *name, bool known)
+{
+    struct engine_options options = {.threads = 2, .slots = 1};
+    char folder[] = "/tmp/berth-tiny-model-XXXXXX";
+    struct json_doc doc = tiny_model_read(name);
+    const struct json *cases = json_get(doc.root, "cases");
+    struct engine *engine = NULL;
+    double most = 0;
+    struct error err;
+    enum status status;
+
+    tiny_model_write(&doc, folder);
+    status = engine_open(folder, &options, &engine, &err);
+    if (known && status != STATUS_OK)
+        fail_msg("%s: %s", name, err.text);
+    if (!known && status == STATUS_OK)
+        fail_msg("%s: opens now: say so in this test's table", name);
+    assert_int_equal(json_count(cases), 2);
+    for (size_t i = 0; known && i < json_count(cases); i++) {
+        const struct json *item = json_at(cases, i);
+        uint32_t ids[IDS_MAX];
+        size_t count = ids_read(json_get(item, "ids"), ids);
+
+        most = fmax(most, check_tops(engine, name, json_get(item, "top"), ids));
+        check_greedy(engine, name, json_get(item, "greedy"), ids, count);
+    }
+    if (known)
+        print_message("%s: log probabilities within %.1e\n", name, most);
+    engine_close(engine);
+    tiny_model_remove(&doc, folder);
+    json_doc_clear(&doc);
+}
+
+static void
+log_probabilities_and_greedy_ids_equal_another_engines(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(models); i++)
+        check_model(models[i].name, models[i].known);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            log_probabilities_and_greedy_ids_equal_another_engines),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
