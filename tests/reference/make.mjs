@@ -11,11 +11,13 @@ import os from "node:os";
 import path from "node:path";
 
 import { dense } from "./dense.mjs";
+import { experts } from "./experts.mjs";
 import { gguf_write } from "./gguf.mjs";
+import { hybrids } from "./hybrid.mjs";
 import { llama_cpp_open } from "./llama_cpp.mjs";
 import { ids_make, values_make } from "./numbers.mjs";
 
-const models = { ...dense };
+const models = { ...dense, ...experts, ...hybrids };
 const folder = path.join(import.meta.dirname, "../data/architectures");
 
 const TOP = 20;
@@ -65,7 +67,10 @@ async function case_make(engine, ids, wanted) {
     return {
         case: {
             ids,
-            top: at.map((one, i) => ({ after: wanted[i] + 1, top: top_of(one) })),
+            top: at.map((one, i) => ({
+                after: wanted[i] + 1,
+                top: top_of(one),
+            })),
             greedy,
         },
         lead,
@@ -123,7 +128,11 @@ async function model_make(name) {
     const made = gguf(values);
     gguf_write(file, made.keys, made.tensors);
     const engine = await llama_cpp_open(file);
-    const cases = await cases_make(name, engine, config.vocab_size);
+    const cases = await cases_make(
+        name,
+        engine,
+        (config.text_config ?? config).vocab_size,
+    );
     await engine.close();
     fs.rmSync(work, { recursive: true });
     fs.mkdirSync(folder, { recursive: true });

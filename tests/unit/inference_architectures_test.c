@@ -22,8 +22,20 @@ static const struct {
     const char *name;
     bool known;
 } models[] = {
-    {"llama", true},  {"llama_biases", true}, {"mistral", false},
-    {"qwen2", false}, {"qwen3", true},
+    {"llama", true},
+    {"llama_biases", true},
+    {"mistral", false},
+    {"qwen2", false},
+    {"qwen3", true},
+    {"qwen3_moe", false},
+    {"gpt_oss", false},
+    {"glm4_moe", false},
+    {"deepseek_v3", false},
+    {"deepseek_v3_published", false},
+    {"kimi_k2", false},
+    {"qwen3_5", false},
+    {"qwen3_5_published", false},
+    {"qwen3_5_moe", false},
 };
 
 struct seen {
