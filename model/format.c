@@ -1,0 +1,208 @@
+/* format.c - the families, and how one is recognised. */
+#include "model/format.h"
+
+#include <string.h>
+
+#include "common/attrs.h"
+#include "common/mem.h"
+
+#include "common/banned.h"
+
+static const struct format_tags function_tags = {
+    .name_open = "<function=",
+    .name_close = ">",
+    .key_open = "<parameter=",
+    .key_close = ">",
+    .value_open = "",
+    .value_close = "</parameter>",
+    .end = "</function>",
+    .lines = true,
+};
+
+static const struct format_tags pair_tags = {
+    .name_open = "",
+    .name_close = "\n",
+    .key_open = "<arg_key>",
+    .key_close = "</arg_key>",
+    .value_open = "<arg_value>",
+    .value_close = "</arg_value>",
+    .end = "",
+};
+
+/* The first whose signs are all there counts. */
+static const struct format formats[] = {
+    {
+        .name = "harmony",
+        .signs = {"<|channel|>", "<|message|>"},
+        .markers = {[FORMAT_HEAD_OPEN] = "<|start|>",
+                    [FORMAT_HEAD_CHANNEL] = "<|channel|>",
+                    [FORMAT_HEAD_TYPE] = "<|constrain|>",
+                    [FORMAT_HEAD_CLOSE] = "<|message|>",
+                    [FORMAT_TEXT_CLOSE] = "<|end|>",
+                    [FORMAT_CALL_CLOSE] = "<|call|>"},
+        .syntax = FORMAT_CHANNELS,
+        .thought = "thinking",
+    },
+    {
+        .name = "kimi",
+        .signs = {"<|tool_calls_section_begin|>"},
+        .markers = {[FORMAT_THINK_OPEN] = "<think>",
+                    [FORMAT_THINK_CLOSE] = "</think>",
+                    [FORMAT_CALLS_OPEN] = "<|tool_calls_section_begin|>",
+                    [FORMAT_CALLS_CLOSE] = "<|tool_calls_section_end|>",
+                    [FORMAT_CALL_OPEN] = "<|tool_call_begin|>",
+                    [FORMAT_CALL_MIDDLE] = "<|tool_call_argument_begin|>",
+                    [FORMAT_CALL_CLOSE] = "<|tool_call_end|>"},
+        .syntax = FORMAT_HEADER,
+        .id = FORMAT_ID_OWN,
+        .thought = "reasoning_content",
+    },
+    {
+        .name = "deepseek",
+        .signs = {"<\xef\xbd\x9ctool\xe2\x96\x81"
+                  "calls\xe2\x96\x81"
+                  "begin\xef\xbd\x9c>"},
+        .markers = {[FORMAT_THINK_OPEN] = "<think>",
+                    [FORMAT_THINK_CLOSE] = "</think>",
+                    [FORMAT_CALLS_OPEN] = "<\xef\xbd\x9ctool\xe2\x96\x81"
+                                          "calls\xe2\x96\x81"
+                                          "begin\xef\xbd\x9c>",
+                    [FORMAT_CALLS_CLOSE] = "<\xef\xbd\x9ctool\xe2\x96\x81"
+                                           "calls\xe2\x96\x81"
+                                           "end\xef\xbd\x9c>",
+                    [FORMAT_CALL_OPEN] = "<\xef\xbd\x9ctool\xe2\x96\x81"
+                                         "call\xe2\x96\x81"
+                                         "begin\xef\xbd\x9c>",
+                    [FORMAT_CALL_MIDDLE] = "<\xef\xbd\x9ctool\xe2\x96\x81"
+                                           "sep\xef\xbd\x9c>",
+                    [FORMAT_CALL_CLOSE] = "<\xef\xbd\x9ctool\xe2\x96\x81"
+                                          "call\xe2\x96\x81"
+                                          "end\xef\xbd\x9c>"},
+        .syntax = FORMAT_HEADER,
+        .text_arguments = true,
+        .thought = "reasoning_content",
+    },
+    {
+        .name = "mistral",
+        .signs = {"[TOOL_CALLS]"},
+        .markers = {[FORMAT_THINK_OPEN] = "[THINK]",
+                    [FORMAT_THINK_CLOSE] = "[/THINK]",
+                    [FORMAT_CALL_OPEN] = "[TOOL_CALLS]",
+                    [FORMAT_CALL_ID] = "[CALL_ID]",
+                    [FORMAT_CALL_MIDDLE] = "[ARGS]"},
+        .syntax = FORMAT_HEADER,
+        .id = FORMAT_ID_NINE,
+        .thought = "reasoning_content",
+    },
+    {
+        .name = "glm",
+        .signs = {"<arg_key>", "<tool_call>"},
+        .markers = {[FORMAT_THINK_OPEN] = "<think>",
+                    [FORMAT_THINK_CLOSE] = "</think>",
+                    [FORMAT_CALL_OPEN] = "<tool_call>",
+                    [FORMAT_CALL_CLOSE] = "</tool_call>"},
+        .syntax = FORMAT_TAGS,
+        .tags = &pair_tags,
+        .thought = "reasoning_content",
+    },
+    {
+        .name = "qwen-tags",
+        .signs = {"<function=", "<tool_call>"},
+        .markers = {[FORMAT_THINK_OPEN] = "<think>",
+                    [FORMAT_THINK_CLOSE] = "</think>",
+                    [FORMAT_CALL_OPEN] = "<tool_call>",
+                    [FORMAT_CALL_CLOSE] = "</tool_call>"},
+        .syntax = FORMAT_TAGS,
+        .tags = &function_tags,
+        .thought = "reasoning_content",
+    },
+    {
+        .name = "hermes",
+        .signs = {"<tool_call>"},
+        .markers = {[FORMAT_THINK_OPEN] = "<think>",
+                    [FORMAT_THINK_CLOSE] = "</think>",
+                    [FORMAT_CALL_OPEN] = "<tool_call>",
+                    [FORMAT_CALL_CLOSE] = "</tool_call>"},
+        .syntax = FORMAT_OBJECT,
+        .thought = "reasoning_content",
+    },
+    {
+        .name = "llama",
+        .signs = {"<|start_header_id|>", "parameters"},
+        .markers = {[FORMAT_CALL_OPEN] = "<|python_tag|>"},
+        .syntax = FORMAT_OBJECT,
+        .bare = true,
+    },
+    {
+        .name = "think",
+        .signs = {"</think>"},
+        .markers = {[FORMAT_THINK_OPEN] = "<think>",
+                    [FORMAT_THINK_CLOSE] = "</think>"},
+        .syntax = FORMAT_NONE,
+        .thought = "reasoning_content",
+    },
+};
+
+static bool
+holds(const char *text, size_t size, const char *wanted)
+{
+    size_t wanted_size = strlen(wanted);
+
+    for (size_t at = 0; at + wanted_size <= size; at++) {
+        const char *found =
+            memchr(text + at, wanted[0], size - wanted_size - at + 1);
+
+        if (found == NULL)
+            return false;
+        at = (size_t)(found - text);
+        if (memcmp(found, wanted, wanted_size) == 0)
+            return true;
+    }
+    return false;
+}
+
+const struct format *
+format_find(const char *source, size_t size)
+{
+    for (size_t i = 0; i < COUNT_OF(formats); i++) {
+        bool all = true;
+
+        for (size_t sign = 0; sign < COUNT_OF(formats[i].signs); sign++) {
+            const char *wanted = formats[i].signs[sign];
+
+            all = all && (wanted == NULL || holds(source, size, wanted));
+        }
+        if (all)
+            return &formats[i];
+    }
+    return NULL;
+}
+
+const struct format *
+format_named(const char *name)
+{
+    for (size_t i = 0; i < COUNT_OF(formats); i++)
+        if (strcmp(formats[i].name, name) == 0)
+            return &formats[i];
+    return NULL;
+}
+
+const struct format *
+format_at(size_t index)
+{
+    return index < COUNT_OF(formats) ? &formats[index] : NULL;
+}
+
+bool
+format_thinks_at_once(const struct format *format, const char *prompt,
+                      size_t size)
+{
+    const char *open =
+        format == NULL ? NULL : format->markers[FORMAT_THINK_OPEN];
+    size_t open_size = open == NULL ? 0 : strlen(open);
+
+    while (size > 0 && (prompt[size - 1] == '\n' || prompt[size - 1] == ' '))
+        size--;
+    return open != NULL && size >= open_size &&
+           memcmp(prompt + size - open_size, open, open_size) == 0;
+}
