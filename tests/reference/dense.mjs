@@ -166,7 +166,7 @@ function qwen2() {
     };
 }
 
-function qwen3() {
+export function qwen3(more = {}) {
     const config = sizes({
         architectures: ["Qwen3ForCausalLM"],
         model_type: "qwen3",
@@ -174,6 +174,7 @@ function qwen3() {
         rope_theta: 1000000,
         tie_word_embeddings: true,
         use_sliding_window: false,
+        ...more,
     });
     return {
         config,

@@ -462,7 +462,7 @@ const latent_sizes = (more) =>
         ...more,
     });
 
-const deepseek_v3 = () => latent(latent_sizes({}), "heads");
+const deepseek_v3 = (more = {}) => latent(latent_sizes(more), "heads");
 
 // The files as they were published.
 function deepseek_v3_published() {

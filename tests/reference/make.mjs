@@ -15,9 +15,10 @@ import { experts } from "./experts.mjs";
 import { gguf_write } from "./gguf.mjs";
 import { hybrids } from "./hybrid.mjs";
 import { llama_cpp_open } from "./llama_cpp.mjs";
-import { ids_make, values_make } from "./numbers.mjs";
+import { ids_make, model_values } from "./numbers.mjs";
+import { stored } from "./stored.mjs";
 
-const models = { ...dense, ...experts, ...hybrids };
+const models = { ...dense, ...experts, ...hybrids, ...stored };
 const folder = path.join(import.meta.dirname, "../data/architectures");
 
 const TOP = 20;
@@ -116,16 +117,10 @@ const model_text = (config, tensors, cases) =>
     `},\n"cases":[\n${lines(cases.map(case_text))}]}\n`;
 
 async function model_make(name) {
-    const { config, tensors, gguf } = models[name]();
+    const { config, tensors, formats, gguf } = models[name]();
     const work = fs.mkdtempSync(path.join(os.tmpdir(), "berth-reference."));
     const file = path.join(work, "model.gguf");
-    const values = Object.fromEntries(
-        Object.entries(tensors).map(([tensor, spec]) => [
-            tensor,
-            { shape: spec.shape, values: values_make(tensor, spec) },
-        ]),
-    );
-    const made = gguf(values);
+    const made = gguf(model_values(tensors, formats));
     gguf_write(file, made.keys, made.tensors);
     const engine = await llama_cpp_open(file);
     const cases = await cases_make(

@@ -76,3 +76,37 @@ export function mxfp4_values(words, exponents, count) {
         return q & 8 ? -value : value;
     });
 }
+
+// What the stored tensors stand for: {name: {shape, values}} without scales
+// and biases.  @formats is {name: {bits, group, mode}} of the packed ones.
+export function model_values(tensors, formats = {}) {
+    const out = {};
+    for (const [name, spec] of Object.entries(tensors)) {
+        const format = formats[name];
+        const part = (which) => name.replace(/weight$/, which);
+        if (/\.(scales|biases)$/.test(name)) continue;
+        if (!format) {
+            out[name] = { shape: spec.shape, values: values_make(name, spec) };
+            continue;
+        }
+        const { bits, group, mode } = format;
+        const shape = [...spec.shape];
+        shape.push((shape.pop() * 32) / bits);
+        const numbers = (which) =>
+            values_make(part(which), tensors[part(which)]);
+        const words = words_make(name, spec);
+        const values =
+            mode === "mxfp4"
+                ? mxfp4_values(words, numbers("scales"), count_of(shape))
+                : affine_values(
+                      words,
+                      numbers("scales"),
+                      numbers("biases"),
+                      count_of(shape),
+                      bits,
+                      group,
+                  );
+        out[name] = { shape, values };
+    }
+    return out;
+}

@@ -36,6 +36,22 @@ static const struct {
     {"qwen3_5", false},
     {"qwen3_5_published", false},
     {"qwen3_5_moe", false},
+    {"llama_bf16", true},
+    {"qwen3_f16", true},
+    {"llama_sharded", true},
+    {"affine_2bit", true},
+    {"affine_3bit", true},
+    {"affine_4bit", true},
+    {"affine_5bit", true},
+    {"affine_6bit", true},
+    {"affine_8bit", true},
+    {"affine_mixed", true},
+    {"mxfp4", true},
+    {"gpt_oss_mxfp4", false},
+    {"qwen3_moe_4bit", false},
+    {"deepseek_v3_4bit", false},
+    {"kimi_k2_4bit", false},
+    {"qwen3_5_4bit", false},
 };
 
 struct seen {
