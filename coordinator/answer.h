@@ -11,6 +11,7 @@
 #include "common/buf.h"
 #include "common/cert.h"
 #include "common/json.h"
+#include "coordinator/message.h"
 #include "coordinator/record.h"
 #include "model/catalogue.h"
 
@@ -30,21 +31,21 @@ void answer_init(struct answer *answer, const char *job, bool chat,
                  const char *model);
 
 /* The whole answer; @end gives finish reason and usage. */
-void answer_body(const struct answer *answer, const char *text, size_t size,
+void answer_body(const struct answer *answer, const struct message *message,
                  const struct record_end *end, struct buf *out);
 
 /* JSON texts of chunks, appended. */
 void answer_first(const struct answer *answer, struct buf *out); /* chat only */
-void answer_content(const struct answer *answer, const char *text, size_t size,
-                    struct buf *out);
+/* One event with text: content, reasoning, a call or its arguments. */
+void answer_event(const struct answer *answer, const struct record_event *event,
+                  const char *text, struct buf *out);
 void answer_finish(const struct answer *answer, const char *finish,
                    struct buf *out);
 /* choices [] and the totals. */
 void answer_usage(const struct answer *answer, const struct record_end *end,
                   struct buf *out);
 
-/* The members of a usage object, with braces. */
-void answer_usage_put(struct json_out *out, uint64_t prompt_tokens,
-                      uint64_t completion_tokens);
+/* A usage object; of @end the counts are read. */
+void answer_usage_put(struct json_out *out, const struct record_end *end);
 
 #endif

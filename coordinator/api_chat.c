@@ -74,17 +74,17 @@ whole_answer(const struct completion *completion, struct reply *reply,
              struct error *err)
 {
     struct record_end end;
-    struct buf text;
+    struct message message;
 
     record_read_end(completion->record, &end);
     if (end.failed) {
         *err = end.error;
         return err->status;
     }
-    buf_init(&text, RECORD_MAX_BYTES);
-    record_text(completion->record, &text);
-    answer_body(&completion->answer, text.data, text.size, &end, &reply->body);
-    buf_clear(&text);
+    message_init(&message);
+    message_read(&message, completion->record);
+    answer_body(&completion->answer, &message, &end, &reply->body);
+    message_clear(&message);
     return STATUS_OK;
 }
 
@@ -93,15 +93,14 @@ stream_answer(const struct completion *completion, struct request *request,
               struct reply *reply, struct error *err)
 {
     struct sse_options options = {.answer = completion->answer};
-    enum record_kind kind = RECORD_CONTENT;
-    size_t size;
+    struct record_event first = {.kind = RECORD_CONTENT};
     struct buf text;
     struct record_end end;
 
     buf_init(&text, RECORD_MAX_BYTES);
-    (void)record_read(completion->record, 0, 1, &kind, &size, &text);
+    (void)record_read(completion->record, 0, 1, &first, &text);
     buf_clear(&text);
-    if (kind == RECORD_ERROR) { /* before anything was delivered */
+    if (first.kind == RECORD_ERROR) { /* before anything was delivered */
         record_read_end(completion->record, &end);
         *err = end.error;
         return err->status;

@@ -10,6 +10,7 @@
 #include "common/mem.h"
 #include "coordinator/content.h"
 #include "coordinator/core_private.h"
+#include "coordinator/message.h"
 #include "coordinator/store_jobs.h"
 #include "ledger/ledger.h"
 #include "ledger/settlement.h"
@@ -98,25 +99,26 @@ money_write(struct core *core, struct job *job, const char *finish,
     free(result);
 }
 
-/* {"text":..,"ids":[..],"finish":..}: what /api/v1/jobs/ID answers later. */
+/* {"text":..,"ids":[..],"finish":..} and what else message_store writes: what
+ * /api/v1/jobs/ID answers later. */
 static void
 result_seal(struct core *core, const struct job *job, const char *finish,
             struct buf *sealed)
 {
-    struct buf plain, text;
+    struct message message;
+    struct buf plain;
     struct json_out json;
     struct error err = {0};
     uint32_t *ids;
     size_t count;
 
     buf_init(&plain, RESULT_MAX_BYTES);
-    buf_init(&text, RECORD_MAX_BYTES);
-    record_text(job->record, &text);
+    message_init(&message);
+    message_read(&message, job->record);
     ids = record_ids(job->record, &count);
     json_out_init(&json, &plain);
     json_open_object(&json);
-    json_key(&json, "text");
-    json_put_text_sized(&json, text.data, text.size);
+    message_store(&message, &json);
     json_member_text(&json, "finish", finish);
     json_key(&json, "ids");
     json_open_list(&json);
@@ -130,7 +132,7 @@ result_seal(struct core *core, const struct job *job, const char *finish,
                   err.text);
     free(ids);
     buf_clear(&plain);
-    buf_clear(&text);
+    message_clear(&message);
 }
 
 void

@@ -293,28 +293,32 @@ result_put(const struct job_viewer *viewer, const struct db_rows *rows,
 {
     struct json_doc doc = {0};
     struct answer answer;
+    struct message message;
+    struct record_end whole = *end;
     struct buf plain, body;
-    const char *text = NULL;
-    size_t size = 0;
+    bool kept = false;
 
     buf_init(&plain, JOB_CONTENT_MAX_BYTES);
     buf_init(&body, REPLY_MAX_BYTES);
+    message_init(&message);
     if (viewer->result &&
         job_view_unseal(viewer->app, rows, row, JOB_COL_RESULT, &plain, NULL) ==
             STATUS_OK &&
         json_doc_parse(plain.data, plain.size, &doc, NULL) == STATUS_OK)
-        text = json_as_text(json_get(doc.root, "text"), &size);
-    if (text == NULL || (size == 0 && end->failed)) {
+        kept = message_restore(&message, doc.root);
+    whole.reasoning_tokens = message.reasoning_tokens;
+    if (!kept || (message_is_empty(&message) && end->failed)) {
         json_member_null(out, "result");
     } else {
         answer_init(&answer, db_text(rows, row, JOB_COL_ID),
                     strcmp(db_text(rows, row, JOB_COL_KIND), "chat") == 0,
                     db_text(rows, row, JOB_COL_MODEL));
-        answer_body(&answer, text, size, end, &body);
+        answer_body(&answer, &message, &whole, &body);
         json_key(out, "result");
         json_put_raw(out, body.data, body.size);
     }
     json_doc_clear(&doc);
+    message_clear(&message);
     buf_clear(&plain);
     buf_clear(&body);
 }
@@ -421,7 +425,7 @@ job_view_put(const struct job_viewer *viewer, const struct db_rows *rows,
     text_put(out, "ended", rows, row, JOB_COL_ENDED);
     number_put(out, "account", rows, row, JOB_COL_ACCOUNT);
     json_key(out, "usage");
-    answer_usage_put(out, end.prompt_tokens, end.completion_tokens);
+    answer_usage_put(out, &end);
     status = price_put(viewer, rows, row, out, err);
     if (status == STATUS_OK)
         status = attempts_put(viewer, db_text(rows, row, JOB_COL_ID), out, err);

@@ -23,6 +23,7 @@ struct record {
     pthread_mutex_t lock;
     struct model *model;
     struct output *output;
+    struct output_events fresh; /* of the id just taken */
     struct buf text;
     struct record_event *events;
     size_t event_count, event_room;
@@ -48,6 +49,7 @@ record_new(struct model *model, const struct output_rules *rules,
     record->output = output_new(model->tokenizer, rules);
     record->end.prompt_tokens = prompt_tokens;
     buf_init(&record->text, RECORD_MAX_BYTES);
+    output_events_init(&record->fresh, RECORD_MAX_BYTES);
     return record;
 }
 
@@ -67,6 +69,7 @@ record_drop(struct record *record)
     output_free(record->output);
     model_drop(record->model);
     buf_clear(&record->text);
+    output_events_clear(&record->fresh);
     free(record->events);
     free(record->ids);
     pthread_mutex_destroy(&record->lock);
@@ -74,18 +77,55 @@ record_drop(struct record *record)
 }
 
 static void
-event_add(struct record *record, enum record_kind kind, size_t text_at)
+event_add(struct record *record, const struct record_event *event)
 {
     if (record->event_count == record->event_room) {
         record->event_room = record->event_room * 2 + 64;
         record->events = mem_grow(record->events, record->event_room,
                                   sizeof(*record->events));
     }
-    record->events[record->event_count++] = (struct record_event){
-        .kind = kind,
-        .text_at = text_at,
-        .text_size = record->text.size - text_at,
-    };
+    record->events[record->event_count++] = *event;
+}
+
+static enum record_kind
+kind_of(enum output_kind kind)
+{
+    switch (kind) {
+    case OUTPUT_CONTENT:
+        return RECORD_CONTENT;
+    case OUTPUT_REASONING:
+        return RECORD_REASONING;
+    case OUTPUT_CALL:
+        return RECORD_CALL;
+    case OUTPUT_ARGUMENTS:
+        break;
+    }
+    return RECORD_ARGUMENTS;
+}
+
+/* What the output just told, to the list. */
+static void
+fresh_take(struct record *record)
+{
+    struct output_events *fresh = &record->fresh;
+    size_t at = record->text.size;
+
+    buf_append(&record->text, fresh->text.data, fresh->text.size);
+    if (fresh->text.overflowed)
+        record->text.overflowed = true;
+    for (size_t i = 0; !record->text.overflowed && i < fresh->count; i++) {
+        const struct output_event *event = &fresh->items[i];
+
+        event_add(record, &(struct record_event){
+                              .kind = kind_of(event->kind),
+                              .call = event->call,
+                              .id_size = event->id_size,
+                              .text_at = at,
+                              .text_size = event->size,
+                          });
+        at += event->size;
+    }
+    output_events_reset(fresh);
 }
 
 /* Unlink the waiters that have something to read; the caller wakes them. */
@@ -134,17 +174,14 @@ record_attempt(struct record *record, uint32_t attempt, uint64_t from)
 static void
 id_take(struct record *record, uint32_t id)
 {
-    size_t before = record->text.size;
-
     if (record->id_count == record->id_room) {
         record->id_room = record->id_room * 2 + 256;
         record->ids =
             mem_grow(record->ids, record->id_room, sizeof(*record->ids));
     }
-    if (output_push(record->output, &id, 1, &record->text) == 1)
+    if (output_next(record->output, id, &record->fresh))
         record->ids[record->id_count++] = id;
-    if (record->text.size > before)
-        event_add(record, RECORD_CONTENT, before);
+    fresh_take(record);
 }
 
 static enum record_push
@@ -211,20 +248,19 @@ record_close(struct record *record)
 void
 record_finish(struct record *record, const struct record_end *end)
 {
+    const struct record_event last = {.kind = end->failed ? RECORD_ERROR
+                                                          : RECORD_FINISH};
     struct waiter *ready;
-    size_t before;
 
     pthread_mutex_lock(&record->lock);
     assert(!record->end.ended);
-    before = record->text.size;
-    output_flush(record->output, &record->text);
-    if (record->text.size > before)
-        event_add(record, RECORD_CONTENT, before);
+    output_flush_events(record->output, &record->fresh);
+    fresh_take(record);
     record->attempt = 0;
     record->end = *end;
     record->end.ended = true;
-    event_add(record, end->failed ? RECORD_ERROR : RECORD_FINISH,
-              record->text.size);
+    record->end.reasoning_tokens = output_reasoning_count(record->output);
+    event_add(record, &last);
     ready = waiters_ready(record);
     pthread_mutex_unlock(&record->lock);
     waiters_wake(ready);
@@ -260,14 +296,6 @@ record_ids(struct record *record, size_t *count)
 }
 
 void
-record_text(struct record *record, struct buf *out)
-{
-    pthread_mutex_lock(&record->lock);
-    buf_append(out, record->text.data, record->text.size);
-    pthread_mutex_unlock(&record->lock);
-}
-
-void
 record_read_end(struct record *record, struct record_end *end)
 {
     pthread_mutex_lock(&record->lock);
@@ -277,7 +305,7 @@ record_read_end(struct record *record, struct record_end *end)
 
 size_t
 record_read(struct record *record, size_t index, size_t max,
-            enum record_kind *kinds, size_t *sizes, struct buf *text)
+            struct record_event *events, struct buf *text)
 {
     size_t count = 0;
 
@@ -285,11 +313,20 @@ record_read(struct record *record, size_t index, size_t max,
     while (count < max && index + count < record->event_count) {
         const struct record_event *event = &record->events[index + count];
 
-        kinds[count] = event->kind;
-        sizes[count] = event->text_size;
+        events[count++] = *event;
         buf_append(text, record->text.data + event->text_at, event->text_size);
-        count++;
     }
+    pthread_mutex_unlock(&record->lock);
+    return count;
+}
+
+uint64_t
+record_reasoning(struct record *record)
+{
+    uint64_t count;
+
+    pthread_mutex_lock(&record->lock);
+    count = output_reasoning_count(record->output);
     pthread_mutex_unlock(&record->lock);
     return count;
 }

@@ -23,13 +23,18 @@
 enum { RECORD_MAX_BYTES = 8 * 1024 * 1024 };
 
 enum record_kind {
-    RECORD_CONTENT, /* text */
-    RECORD_FINISH,  /* the job is done: finish reason, usage */
-    RECORD_ERROR,   /* the job ended otherwise: the error is the record's */
+    RECORD_CONTENT,   /* text */
+    RECORD_REASONING, /* text */
+    RECORD_CALL,      /* a tool call begins: its id, then its name */
+    RECORD_ARGUMENTS, /* a piece of its arguments */
+    RECORD_FINISH,    /* the job is done: finish reason, usage */
+    RECORD_ERROR,     /* the job ended otherwise: the error is the record's */
 };
 
 struct record_event {
     enum record_kind kind;
+    uint32_t call;  /* of RECORD_CALL and RECORD_ARGUMENTS */
+    size_t id_size; /* of RECORD_CALL: so much of its text */
     size_t text_at; /* into the record's text */
     size_t text_size;
 };
@@ -39,9 +44,10 @@ struct record_end {
     bool ended;
     bool failed;
     struct error error; /* when failed */
-    char finish[16];    /* stop, length; else "" */
+    char finish[16];    /* stop, length, tool_calls; else "" */
     uint64_t prompt_tokens;
     uint64_t completion_tokens;
+    uint64_t reasoning_tokens; /* of these; filled by record_finish */
 };
 
 struct record;
@@ -84,14 +90,14 @@ struct record_state {
 void record_state(struct record *record, struct record_state *state);
 /* Ids delivered, copied into heap memory (free()). */
 uint32_t *record_ids(struct record *record, size_t *count);
-/* The whole text so far, appended. */
-void record_text(struct record *record, struct buf *out);
 void record_read_end(struct record *record, struct record_end *end);
 
-/* Copy the events from @index on: kinds and text of at most @max events, text
- * appended to @text with each event's size in @sizes. Returns how many. */
+/* Copy the events from @index on, at most @max; their texts are appended to
+ * @text, one after another. Returns how many. */
 size_t record_read(struct record *record, size_t index, size_t max,
-                   enum record_kind *kinds, size_t *sizes, struct buf *text);
+                   struct record_event *events, struct buf *text);
+/* Ids of reasoning so far. */
+uint64_t record_reasoning(struct record *record);
 /* Call @wake once when there is an event at @index; false when there is one
  * already (then @wake is not kept). */
 bool record_wait(struct record *record, size_t index, void (*wake)(void *arg),

@@ -81,10 +81,11 @@ data_close(struct buf *out)
 }
 
 static void
-chunk_content(struct sse *sse, const char *text, size_t size, struct buf *out)
+chunk_text(struct sse *sse, const struct record_event *event, const char *text,
+           struct buf *out)
 {
     data_open(out);
-    answer_content(&sse->options.answer, text, size, out);
+    answer_event(&sse->options.answer, event, text, out);
     data_close(out);
 }
 
@@ -117,18 +118,22 @@ chunk_error(const struct record_end *end, struct buf *out)
 }
 
 static void
-chunk_put(struct sse *sse, enum record_kind kind, const char *text, size_t size,
+chunk_put(struct sse *sse, const struct record_event *event, const char *text,
           const struct record_end *end, struct buf *out)
 {
-    if (!sse->begun && sse->options.answer.chat && kind != RECORD_ERROR) {
+    if (!sse->begun && sse->options.answer.chat &&
+        event->kind != RECORD_ERROR) {
         data_open(out);
         answer_first(&sse->options.answer, out);
         data_close(out);
     }
     sse->begun = true;
-    switch (kind) {
+    switch (event->kind) {
     case RECORD_CONTENT:
-        chunk_content(sse, text, size, out);
+    case RECORD_REASONING:
+    case RECORD_CALL:
+    case RECORD_ARGUMENTS:
+        chunk_text(sse, event, text, out);
         break;
     case RECORD_FINISH:
         chunk_finish(sse, end, out);
@@ -147,12 +152,44 @@ event_open(const struct sse *sse, const char *name, struct buf *out)
     buf_printf(out, "id: %zu\nevent: %s\ndata: ", sse->index, name);
 }
 
-static void
-event_content(struct json_out *json, const char *text, size_t size)
+/* What an event with text is called, and what it holds. */
+static const char *
+event_name(enum record_kind kind)
 {
+    switch (kind) {
+    case RECORD_CONTENT:
+        return "content";
+    case RECORD_REASONING:
+        return "reasoning";
+    case RECORD_CALL:
+        return "tool_call";
+    case RECORD_ARGUMENTS:
+        return "tool_arguments";
+    case RECORD_FINISH:
+        return "finish";
+    case RECORD_ERROR:
+        break;
+    }
+    return "error";
+}
+
+static void
+event_text(struct json_out *json, const struct record_event *event,
+           const char *text)
+{
+    bool of_call =
+        event->kind == RECORD_CALL || event->kind == RECORD_ARGUMENTS;
+
     json_open_object(json);
-    json_key(json, "text");
-    json_put_text_sized(json, text, size);
+    if (of_call)
+        json_member_i64(json, "index", event->call);
+    if (event->kind == RECORD_CALL) {
+        json_key(json, "id");
+        json_put_text_sized(json, text, event->id_size);
+    }
+    json_key(json, event->kind == RECORD_CALL ? "name" : "text");
+    json_put_text_sized(json, text + event->id_size,
+                        event->text_size - event->id_size);
     json_member_i64(json, "choice", 0);
     json_close_object(json);
 }
@@ -163,62 +200,68 @@ event_finish(struct json_out *json, const struct record_end *end)
     json_open_object(json);
     json_member_text(json, "finish_reason", end->finish);
     json_key(json, "usage");
-    answer_usage_put(json, end->prompt_tokens, end->completion_tokens);
+    answer_usage_put(json, end);
     json_close_object(json);
 }
 
 static void
-event_put(struct sse *sse, enum record_kind kind, const char *text, size_t size,
+event_put(struct sse *sse, const struct record_event *event, const char *text,
           const struct record_end *end, struct buf *out)
 {
     struct json_out json;
 
     json_out_init(&json, out);
-    switch (kind) {
+    event_open(sse, event_name(event->kind), out);
+    switch (event->kind) {
     case RECORD_CONTENT:
-        event_open(sse, "content", out);
-        event_content(&json, text, size);
+    case RECORD_REASONING:
+    case RECORD_CALL:
+    case RECORD_ARGUMENTS:
+        event_text(&json, event, text);
         break;
     case RECORD_FINISH:
-        event_open(sse, "finish", out);
         event_finish(&json, end);
         break;
     case RECORD_ERROR:
-        event_open(sse, "error", out);
         reply_error_put(&json, &end->error);
         break;
     }
     data_close(out);
 }
 
+static bool
+is_last(const struct record_event *event)
+{
+    return event->kind == RECORD_FINISH || event->kind == RECORD_ERROR;
+}
+
 bool
 sse_next(struct sse *sse, struct buf *out)
 {
-    enum record_kind kinds[EVENTS_AT_ONCE];
-    size_t sizes[EVENTS_AT_ONCE];
+    struct record_event events[EVENTS_AT_ONCE];
     struct record_end end;
     size_t count, at = 0;
 
     /* The end is read first: once it is there, so is the last event. */
     record_read_end(sse->record, &end);
     buf_reset(&sse->text);
-    count = record_read(sse->record, sse->index, EVENTS_AT_ONCE, kinds, sizes,
+    count = record_read(sse->record, sse->index, EVENTS_AT_ONCE, events,
                         &sse->text);
     if (count == 0) {
         sse->over = sse->over || end.ended;
         return sse->over;
     }
-    if (kinds[count - 1] != RECORD_CONTENT)
+    if (is_last(&events[count - 1]))
         record_read_end(sse->record, &end);
     for (size_t i = 0; i < count; i++) {
         const char *text = sse->text.data + at;
 
         if (sse->options.events)
-            event_put(sse, kinds[i], text, sizes[i], &end, out);
+            event_put(sse, &events[i], text, &end, out);
         else
-            chunk_put(sse, kinds[i], text, sizes[i], &end, out);
-        sse->over = kinds[i] != RECORD_CONTENT;
-        at += sizes[i];
+            chunk_put(sse, &events[i], text, &end, out);
+        sse->over = is_last(&events[i]);
+        at += events[i].text_size;
         sse->index++;
     }
     return true;

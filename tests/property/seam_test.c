@@ -353,8 +353,7 @@ job_make(const struct request *request, struct model *model)
 /* --- what a reader sees --- */
 
 struct events {
-    enum record_kind kinds[EVENTS_MAX];
-    size_t sizes[EVENTS_MAX];
+    struct record_event list[EVENTS_MAX];
     size_t count;
     struct buf text;
     char finish[16];
@@ -373,8 +372,8 @@ events_read(struct record *record, struct events *events)
     end.completion_tokens = state.ids;
     record_finish(record, &end);
     buf_init(&events->text, TEXT_MAX_BYTES);
-    events->count = record_read(record, 0, EVENTS_MAX, events->kinds,
-                                events->sizes, &events->text);
+    events->count =
+        record_read(record, 0, EVENTS_MAX, events->list, &events->text);
     memcpy(events->finish, end.finish, sizeof(end.finish));
 }
 
@@ -383,8 +382,7 @@ events_equal(const struct events *a, const struct events *b)
 {
     assert_string_equal(a->finish, b->finish);
     assert_int_equal(a->count, b->count);
-    assert_memory_equal(a->kinds, b->kinds, a->count * sizeof(a->kinds[0]));
-    assert_memory_equal(a->sizes, b->sizes, a->count * sizeof(a->sizes[0]));
+    assert_memory_equal(a->list, b->list, a->count * sizeof(a->list[0]));
     assert_int_equal(a->text.size, b->text.size);
     assert_memory_equal(a->text.data, b->text.data, a->text.size);
 }

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "coordinator/message.h"
 #include "tests/unit/coordinator_model.h"
 
 #include "common/banned.h"
@@ -58,12 +59,13 @@ on_wake(void *arg)
 static void
 assert_text(const char *wanted)
 {
-    struct buf text;
+    struct message message;
 
-    buf_init(&text, 4096);
-    record_text(record, &text);
-    assert_string_equal(text.data, wanted);
-    buf_clear(&text);
+    message_init(&message);
+    message_read(&message, record);
+    assert_string_equal(message.content.data, wanted);
+    assert_int_equal(message.calls.size, 0);
+    message_clear(&message);
 }
 
 static void
@@ -85,7 +87,7 @@ the_ids_of_an_answer_become_its_text(void **state)
 static size_t
 events_of_cut(size_t piece, size_t sizes[EVENTS_MAX])
 {
-    enum record_kind kinds[EVENTS_MAX];
+    struct record_event events[EVENTS_MAX];
     struct output_rules rules = {
         .max_tokens = 100,
         .end_ids = {2047},
@@ -102,7 +104,9 @@ events_of_cut(size_t piece, size_t sizes[EVENTS_MAX])
         (void)record_push(other, 1, at, sum_answer + at, size, now);
     }
     buf_init(&text, 4096);
-    count = record_read(other, 0, EVENTS_MAX, kinds, sizes, &text);
+    count = record_read(other, 0, EVENTS_MAX, events, &text);
+    for (size_t i = 0; i < count; i++)
+        sizes[i] = events[i].text_size;
     assert_string_equal(text.data, sum_text);
     buf_clear(&text);
     record_drop(other);
@@ -225,6 +229,77 @@ memory_grows_with_what_was_delivered(void **state)
                     record_event_count(record) * sizeof(struct record_event));
 }
 
+/* Reasoning and a call, in two attempts cut at @cut. */
+static size_t
+calls_of_cut(const struct token_ids *ids, size_t cut,
+             struct record_event events[EVENTS_MAX], struct message *message)
+{
+    static const char tools[] = "get_weather\0city\0";
+    struct output_rules rules = {
+        .max_tokens = 1000,
+        .end_ids = {2047},
+        .end_id_count = 1,
+        .format = format_named("hermes"),
+        .calls = true,
+        .call_seed = 5,
+        .tools = tools,
+        .tools_size = sizeof(tools),
+    };
+    struct record *other = record_new(model, &rules, 1);
+    const struct record_end end = {.finish = "tool_calls"};
+    const uint32_t last = 2047;
+    struct buf text;
+    size_t count;
+
+    record_attempt(other, 1, 0);
+    (void)record_push(other, 1, 0, ids->ids, cut, now);
+    record_attempt(other, 2, cut);
+    (void)record_push(other, 2, cut, ids->ids + cut, ids->count - cut, now);
+    assert_int_equal(record_push(other, 2, ids->count, &last, 1, now),
+                     RECORD_FULL);
+    record_finish(other, &end);
+    buf_init(&text, 4096);
+    count = record_read(other, 0, EVENTS_MAX, events, &text);
+    message_init(message);
+    message_read(message, other);
+    buf_clear(&text);
+    record_drop(other);
+    return count;
+}
+
+static void
+a_call_is_the_same_wherever_attempts_meet(void **state)
+{
+    static const char answer[] =
+        "<think>\nHm.\n</think>\n\nOh.<tool_call>\n{\"name\": \"get_weather\", "
+        "\"arguments\": {\"city\": \"Paris\"}}\n</tool_call>";
+    struct record_event whole[EVENTS_MAX], cut[EVENTS_MAX];
+    struct token_ids ids = {0};
+    struct message first, second;
+    size_t count;
+
+    (void)state;
+    assert_int_equal(tokenizer_encode(model->tokenizer, answer, strlen(answer),
+                                      true, &ids, NULL),
+                     STATUS_OK);
+    count = calls_of_cut(&ids, ids.count, whole, &first);
+    assert_string_equal(first.reasoning.data, "Hm.");
+    assert_string_equal(first.content.data, "Oh.");
+    assert_true(first.reasoning_tokens > 0);
+    assert_non_null(strstr(first.calls.data,
+                           "\",\"type\":\"function\",\"function\":{\"name\":"
+                           "\"get_weather\",\"arguments\":"
+                           "\"{\\\"city\\\": \\\"Paris\\\"}\"}}]"));
+    for (size_t at = 0; at < ids.count; at++) {
+        assert_int_equal(calls_of_cut(&ids, at, cut, &second), count);
+        assert_memory_equal(cut, whole, count * sizeof(*cut));
+        assert_string_equal(second.calls.data, first.calls.data);
+        message_clear(&second);
+    }
+    message_clear(&first);
+    free(ids.ids);
+}
+
 int
 main(void)
 {
@@ -241,6 +316,8 @@ main(void)
                                         stop),
         cmocka_unit_test_setup_teardown(nothing_is_taken_after_the_end, start,
                                         stop),
+        cmocka_unit_test_setup_teardown(
+            a_call_is_the_same_wherever_attempts_meet, start, stop),
         cmocka_unit_test_setup_teardown(a_waiter_is_woken_once, start, stop),
         cmocka_unit_test_setup_teardown(who_gave_up_waiting_is_not_woken, start,
                                         stop),
