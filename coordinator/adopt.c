@@ -67,18 +67,14 @@ request_read(struct app *app, const struct db_rows *rows, size_t row,
 }
 
 static void
-row_apply(const struct db_rows *rows, size_t row, const struct json *request,
-          struct job *job)
+row_apply(const struct db_rows *rows, size_t row, struct job *job)
 {
-    snprintf(job->id, sizeof(job->id), "%s", db_text(rows, row, JOB_COL_ID));
     snprintf(job->key, sizeof(job->key), "%s", db_text(rows, row, JOB_COL_KEY));
     snprintf(job->content_day, sizeof(job->content_day), "%s",
              db_text(rows, row, JOB_COL_CONTENT_DAY));
     job->hold.micro = db_i64(rows, row, JOB_COL_HOLD_UCR);
     job->outlives = true;
     job->adopted = true;
-    if (json_is_null(json_get(request, "seed")))
-        job->sampling.seed = job_drawn_seed(job->id);
 }
 
 static enum status
@@ -136,11 +132,11 @@ adopt(struct app *app, struct db *db, const struct db_rows *rows, size_t row,
 {
     struct prepared prepared = {.job = NULL};
     struct json_doc doc = {0};
-    const struct json *request;
     struct prepare from = {
         .app = app,
         .account = db_i64(rows, row, JOB_COL_ACCOUNT),
         .key = db_text(rows, row, JOB_COL_KEY),
+        .job = db_text(rows, row, JOB_COL_ID),
         .chat = strcmp(db_text(rows, row, JOB_COL_KIND), "chat") == 0,
     };
     struct error unread = {0};
@@ -152,8 +148,7 @@ adopt(struct app *app, struct db *db, const struct db_rows *rows, size_t row,
                       "its stored request cannot be read (%.200s): send it "
                       "again",
                       unread.text);
-    request = json_get(doc.root, "request");
-    from.body = request;
+    from.body = json_get(doc.root, "request");
     from.berth = json_get(doc.root, "berth");
     if (json_is_null(from.berth))
         from.berth = NULL;
@@ -167,7 +162,7 @@ adopt(struct app *app, struct db *db, const struct db_rows *rows, size_t row,
                            "its model has changed, and the hold does not cover "
                            "it any more: send it again");
     if (status == STATUS_OK) {
-        row_apply(rows, row, request, prepared.job);
+        row_apply(rows, row, prepared.job);
         status = store_attempts_adopt(db, prepared.job, err);
     }
     if (status == STATUS_OK) {

@@ -49,6 +49,7 @@ record_like(struct app *app, const struct db_rows *rows,
         .app = app,
         .account = db_i64(rows, 0, JOB_COL_ACCOUNT),
         .key = db_text(rows, 0, JOB_COL_KEY),
+        .job = db_text(rows, 0, JOB_COL_ID),
         .chat = strcmp(db_text(rows, 0, JOB_COL_KIND), "chat") == 0,
         .body = json_get(stored, "request"),
     };

@@ -212,6 +212,10 @@ end_done(struct core *core, struct job *job)
     struct record_state state;
 
     record_state(job->record, &state);
+    /* The engine does not know where the first call ends. */
+    if (job->rules.one_call && state.finish == OUTPUT_CALLS &&
+        job->node != NULL)
+        links_cancel(core->app->links, job->id, "done");
     job_end(core, job, "done", output_finish_name(state.finish), "done");
 }
 

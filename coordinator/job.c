@@ -30,6 +30,7 @@ job_free(struct job *job)
     model_drop(job->model);
     record_drop(job->record);
     free(job->prompt);
+    free(job->tools);
     buf_clear(&job->request);
     free(job);
 }

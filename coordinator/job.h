@@ -81,6 +81,7 @@ struct job {
     uint32_t *prompt;    /* heap */
     size_t prompt_count;
     struct output_rules rules;
+    char *tools; /* heap: what rules.tools points to */
     struct sampling sampling;
     uint32_t capabilities; /* needed */
     char pool[POOL_BYTES];

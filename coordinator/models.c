@@ -68,14 +68,24 @@ template_make(const struct model_files *files, const struct json *config,
               struct model *model, struct error *err)
 {
     struct error inner = {0};
+    const char *source;
+    size_t size = 0;
     enum status status = template_from_files(
         config,
         files->chat_template.size > 0 ? files->chat_template.data : NULL,
         files->chat_template.size, &model->template, &inner);
 
-    if (status == STATUS_OK || status == STATUS_NOT_FOUND)
+    if (status == STATUS_NOT_FOUND)
         return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "chat template: %.400s", inner.text);
+    if (status != STATUS_OK)
+        return error_set(err, STATUS_INVALID, "chat template: %.400s",
+                         inner.text);
+    source = template_source(model->template, &size);
+    model->format = format_find(source, size);
+    model->knows_tools = format_template_reads(source, size, "tools");
+    model->knows_calls =
+        model->knows_tools || format_template_reads(source, size, "tool_calls");
+    return STATUS_OK;
 }
 
 static enum status

@@ -287,6 +287,9 @@ prepare_job(const struct prepare *from, struct prepared *prepared,
     job->wallet = from->wallet;
     job->capabilities = PLACE_CAN_IDS;
     snprintf(job->key, sizeof(job->key), "%s", from->key);
+    if (from->job != NULL)
+        snprintf(job->id, sizeof(job->id), "%s", from->job);
+    job->rules.call_seed = job_drawn_seed(job->id);
     status = fill(from, &made, err);
     if (status != STATUS_OK) {
         job_free(job);

@@ -30,6 +30,7 @@ struct prepare {
     int64_t account;
     int64_t wallet;
     const char *key;          /* id */
+    const char *job;          /* the id it has already; NULL: a new one */
     bool chat;                /* else completion */
     const struct json *body;  /* OpenAI's */
     const struct json *berth; /* Berth's options, NULL when none */

@@ -116,8 +116,6 @@ static const struct {
     {"repetition_penalty", IN_BOTH, is_one},
     {"logit_bias", IN_BOTH, is_empty},
     {"min_p", IN_BOTH, is_zero},
-    {"tools", IN_CHAT, is_empty},
-    {"tool_choice", IN_CHAT, is_no_choice},
     {"functions", IN_CHAT, is_empty},
     {"function_call", IN_CHAT, is_no_choice},
     {"response_format", IN_BOTH, is_text_format},

@@ -24,6 +24,16 @@ MUST_CHECK enum status prepare_stream(const struct json *body,
                                       struct prepared *prepared,
                                       struct error *err);
 
+/* prepare_tools.c: tools, tool_choice, parallel_tool_calls into job->rules; the
+ * list for the template in @tools, NULL: none is offered. */
+MUST_CHECK enum status prepare_tools(const struct json *body, struct job *job,
+                                     const struct json **tools,
+                                     struct error *err);
+/* prepare_messages.c: the list of messages as the model's template wants it. */
+MUST_CHECK enum status prepare_messages_write(const struct json *messages,
+                                              const struct model *model,
+                                              struct json_out *out,
+                                              struct error *err);
 /* prepare_prompt.c: job->prompt from messages or prompt, for job->model. */
 MUST_CHECK enum status prepare_messages(const struct json *body,
                                         struct job *job, struct error *err);

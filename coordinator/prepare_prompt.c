@@ -40,139 +40,84 @@ encode(struct job *job, const char *text, size_t size, const char *param,
 
 /* --- chat --- */
 
-/* The role as templates know it; NULL when there is no such role. */
-static const char *
-role_name(const struct json *message)
-{
-    static const char *const names[][2] = {
-        {"system", "system"},
-        {"developer", "system"},
-        {"user", "user"},
-        {"assistant", "assistant"},
-    };
-    size_t size;
-    const char *role = json_as_text(json_get(message, "role"), &size);
-
-    if (role == NULL || strlen(role) != size)
-        return NULL;
-    for (size_t i = 0; i < COUNT_OF(names); i++)
-        if (strcmp(role, names[i][0]) == 0)
-            return names[i][1];
-    return NULL;
-}
-
+/* Variables of a template that are not a client's to set. */
 static bool
-has_role(const struct json *message, const char *wanted)
+is_own_variable(const char *name)
 {
-    size_t size;
-    const char *role = json_as_text(json_get(message, "role"), &size);
+    static const char *const own[] = {
+        "messages", "tools", "add_generation_prompt", "bos_token", "eos_token"};
 
-    return role != NULL && strcmp(role, wanted) == 0;
+    for (size_t i = 0; i < COUNT_OF(own); i++)
+        if (strcmp(name, own[i]) == 0)
+            return true;
+    return false;
 }
 
-static enum status
-parts_join(const struct json *parts, const char *param, struct buf *text,
-           struct error *err)
+static void
+tree_put(struct json_out *out, const char *name, const struct json *tree)
 {
-    for (size_t i = 0; i < json_count(parts); i++) {
-        const struct json *part = json_at(parts, i);
-        size_t type_size, size;
-        const char *type = json_as_text(json_get(part, "type"), &type_size);
-        const char *piece = json_as_text(json_get(part, "text"), &size);
+    struct buf text;
 
-        if (type == NULL || strcmp(type, "text") != 0 || piece == NULL) {
-            (void)prepare_refuse(err, param,
-                                 "%s: item %zu is no text part; the models of "
-                                 "this network read text alone",
-                                 param, i);
-            return STATUS_INVALID;
-        }
-        buf_append(text, piece, size);
+    buf_init(&text, VARIABLES_MAX_BYTES);
+    json_dump(tree, &text);
+    json_key(out, name);
+    json_put_raw(out, text.data, text.size);
+    if (text.overflowed)
+        out->buf->overflowed = true;
+    buf_clear(&text);
+}
+
+/* chat_template_kwargs, as other servers call it, and reasoning_effort: further
+ * variables of the template. */
+static enum status
+more_variables(const struct json *body, struct json_out *out, struct error *err)
+{
+    static const char param[] = "chat_template_kwargs";
+    const struct json *more = json_get(body, param);
+    const struct json *effort = json_get(body, "reasoning_effort");
+    const struct json_member *it = json_member_first(more);
+
+    if (!json_is_null(more) && json_kind(more) != JSON_KIND_OBJECT)
+        return prepare_refuse(err, param,
+                              "%s must be an object, as "
+                              "{\"enable_thinking\":false}",
+                              param);
+    if (!json_is_null(effort) && json_kind(effort) != JSON_KIND_TEXT)
+        return prepare_refuse(err, "reasoning_effort",
+                              "reasoning_effort must be a text, as \"low\"");
+    for (; it != NULL; it = json_member_next(more, it)) {
+        const char *name = json_member_name(it);
+
+        if (is_own_variable(name))
+            return prepare_refuse(err, param,
+                                  "%s.%s is not a client's to set: remove it",
+                                  param, name);
+        tree_put(out, name, json_member_value(it));
     }
+    if (!json_is_null(effort) &&
+        json_is_null(json_get(more, "reasoning_effort")))
+        tree_put(out, "reasoning_effort", effort);
     return STATUS_OK;
 }
 
 static enum status
-content_put(const struct json *message, size_t index, struct json_out *out,
-            struct error *err)
-{
-    const struct json *content = json_get(message, "content");
-    char param[64];
-    struct buf joined;
-    size_t size;
-    const char *text = json_as_text(content, &size);
-    enum status status = STATUS_OK;
-
-    snprintf(param, sizeof(param), "messages[%zu].content", index);
-    buf_init(&joined, TOKENIZER_TEXT_MAX_BYTES);
-    if (text != NULL)
-        buf_append(&joined, text, size);
-    else if (json_kind(content) == JSON_KIND_LIST)
-        status = parts_join(content, param, &joined, err);
-    else if (!json_is_null(content) || !has_role(message, "assistant"))
-        status = prepare_refuse(
-            err, param, "%s must be a text or a list of text parts", param);
-    if (status == STATUS_OK && joined.overflowed)
-        status = prepare_refuse(err, param, "%s is over %d bytes: shorten it",
-                                param, TOKENIZER_TEXT_MAX_BYTES);
-    if (status == STATUS_OK) {
-        json_key(out, "content");
-        json_put_text_sized(out, joined.data, joined.size);
-    }
-    buf_clear(&joined);
-    return status;
-}
-
-static enum status
-message_put(const struct json *message, size_t index, struct json_out *out,
-            struct error *err)
-{
-    const char *role = role_name(message);
-    char param[64];
-    enum status status;
-
-    snprintf(param, sizeof(param), "messages[%zu]", index);
-    if (json_kind(message) != JSON_KIND_OBJECT)
-        return prepare_refuse(
-            err, param, "%s must be an object of role and content", param);
-    if (has_role(message, "tool") || has_role(message, "function") ||
-        json_count(json_get(message, "tool_calls")) > 0) {
-        (void)prepare_refuse(
-            err, param,
-            "%s is part of a tool call: tools are not "
-            "supported by the engines of this network yet, leave it "
-            "out",
-            param);
-        return error_tag(err, "unsupported_parameter", NULL);
-    }
-    if (role == NULL)
-        return prepare_refuse(err, param,
-                              "%s.role must be system, developer, user or "
-                              "assistant",
-                              param);
-    json_open_object(out);
-    json_member_text(out, "role", role);
-    status = content_put(message, index, out, err);
-    json_close_object(out);
-    return status;
-}
-
-static enum status
-variables_write(const struct json *messages, struct buf *text,
-                struct error *err)
+variables_write(const struct json *body, const struct json *tools,
+                const struct job *job, struct buf *text, struct error *err)
 {
     struct json_out out;
-    enum status status = STATUS_OK;
+    enum status status;
 
     json_out_init(&out, text);
     json_open_object(&out);
     json_key(&out, "messages");
-    json_open_list(&out);
-    for (size_t i = 0; status == STATUS_OK && i < json_count(messages); i++)
-        status = message_put(json_at(messages, i), i, &out, err);
+    status = prepare_messages_write(json_get(body, "messages"), job->model,
+                                    &out, err);
+    if (status == STATUS_OK)
+        status = more_variables(body, &out, err);
     if (status != STATUS_OK)
         return status;
-    json_close_list(&out);
+    if (tools != NULL)
+        tree_put(&out, "tools", tools);
     json_member_bool(&out, "add_generation_prompt", true);
     json_close_object(&out);
     if (text->overflowed)
@@ -203,6 +148,9 @@ render(struct job *job, const struct buf *variables, struct error *err)
             inner.text);
     else
         status = encode(job, prompt.data, prompt.size, "messages", err);
+    job->rules.format = job->model->format;
+    job->rules.thinks =
+        format_thinks_at_once(job->model->format, prompt.data, prompt.size);
     json_doc_clear(&doc);
     buf_clear(&prompt);
     return status;
@@ -212,6 +160,7 @@ enum status
 prepare_messages(const struct json *body, struct job *job, struct error *err)
 {
     const struct json *messages = json_get(body, "messages");
+    const struct json *tools = NULL;
     struct buf variables;
     enum status status;
 
@@ -225,7 +174,9 @@ prepare_messages(const struct json *body, struct job *job, struct error *err)
                               "with a prompt",
                               job->model->entry.id);
     buf_init(&variables, VARIABLES_MAX_BYTES);
-    status = variables_write(messages, &variables, err);
+    status = prepare_tools(body, job, &tools, err);
+    if (status == STATUS_OK)
+        status = variables_write(body, tools, job, &variables, err);
     if (status == STATUS_OK)
         status = render(job, &variables, err);
     buf_clear(&variables);

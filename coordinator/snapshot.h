@@ -15,6 +15,7 @@
 #include "common/units.h"
 #include "common/wire.h"
 #include "model/catalogue.h"
+#include "model/format.h"
 #include "model/template.h"
 #include "model/tokenizer.h"
 #include "placement/placement.h"
@@ -62,8 +63,11 @@ struct model {
     struct catalogue_entry entry;
     struct instant created;
     struct tokenizer *tokenizer;
-    size_t token_bytes_max;    /* of the longest token */
-    struct template *template; /* NULL: no chat template, chat is refused */
+    size_t token_bytes_max;      /* of the longest token */
+    struct template *template;   /* NULL: no chat template, chat is refused */
+    const struct format *format; /* of its answers; NULL: content alone */
+    bool knows_tools;            /* its template lists tools */
+    bool knows_calls;            /* and writes calls and their results */
     uint32_t end_ids[16];
     size_t end_id_count;
 };

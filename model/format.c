@@ -80,6 +80,7 @@ static const struct format formats[] = {
                                           "end\xef\xbd\x9c>"},
         .syntax = FORMAT_HEADER,
         .text_arguments = true,
+        .null_content = true,
         .thought = "reasoning_content",
     },
     {
@@ -176,6 +177,36 @@ format_find(const char *source, size_t size)
             return &formats[i];
     }
     return NULL;
+}
+
+static bool
+is_of_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || c == '_';
+}
+
+bool
+format_template_reads(const char *source, size_t size, const char *name)
+{
+    size_t name_size = strlen(name);
+    bool in_code = false; /* between {{ }} or {% %} */
+
+    for (size_t at = 0; at + 1 < size; at++) {
+        const char *here = source + at;
+
+        if (here[0] == '{' && (here[1] == '{' || here[1] == '%'))
+            in_code = true;
+        else if ((here[0] == '}' || here[0] == '%') && here[1] == '}')
+            in_code = false;
+        if (in_code && size - at >= name_size &&
+            memcmp(here, name, name_size) == 0 &&
+            (at == 0 ||
+             (!is_of_word(here[-1]) && here[-1] != '<' && here[-1] != '/')) &&
+            (size - at == name_size || !is_of_word(here[name_size])))
+            return true;
+    }
+    return false;
 }
 
 const struct format *

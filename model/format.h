@@ -61,11 +61,14 @@ struct format {
     enum format_id id;
     bool bare;           /* an answer may begin with a call without a marker */
     bool text_arguments; /* the template wants arguments as JSON text */
+    bool null_content;   /* and no content, not an empty one, beside calls */
     const char *thought; /* member of messages that the template reads */
 };
 
 /* The family of a chat template; NULL when it is none of the table. */
 const struct format *format_find(const char *source, size_t size);
+/* Whether a template reads this variable. */
+bool format_template_reads(const char *source, size_t size, const char *name);
 /* By its name, for tests and documents; NULL: there is none. */
 const struct format *format_named(const char *name);
 /* The @index-th of the table; NULL behind the last. */

@@ -55,6 +55,7 @@ output_new(const struct tokenizer *tokenizer, const struct output_rules *rules)
     buf_init(&output->held, HELD_MAX_BYTES);
     if (rules->format != NULL)
         output->reader = reader_new(&output->rules);
+    output->rules.tools = NULL; /* the reader has its own */
     return output;
 }
 

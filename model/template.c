@@ -45,9 +45,9 @@ template_parse(const char *text, size_t size, struct template **template,
                          "chat template of %zu bytes, at most %d are allowed",
                          size, TEMPLATE_MAX_BYTES);
     parsed = mem_alloc(sizeof(*parsed));
-    status = template_tree_parse(&parsed->arena,
-                                 copy_source(&parsed->arena, text, size),
-                                 &parsed->body, err);
+    parsed->source = copy_source(&parsed->arena, text, size);
+    status =
+        template_tree_parse(&parsed->arena, parsed->source, &parsed->body, err);
     if (status == STATUS_OK)
         *template = parsed;
     else
@@ -62,6 +62,13 @@ template_free(struct template *template)
         return;
     arena_clear(&template->arena);
     free(template);
+}
+
+const char *
+template_source(const struct template *template, size_t *size)
+{
+    *size = template->source.size;
+    return template->source.data;
 }
 
 /* --- from a model's files -------------------------------------------------*/

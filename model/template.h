@@ -37,6 +37,8 @@ MUST_CHECK enum status template_read(const char *directory,
                                      struct template **template,
                                      struct error *err);
 void template_free(struct template *template);
+/* Its text, with line ends as "\n"; lives as long as the template. */
+const char *template_source(const struct template *template, size_t *size);
 
 /* Render with the variables of the JSON object @variables (messages,
  * add_generation_prompt, tools, ...), as the reference (Jinja2 with

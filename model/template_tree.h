@@ -98,6 +98,7 @@ struct macro {
 struct template
 {
     struct arena arena; /* of the tree; texts of it too */
+    struct text source;
     struct node *body;
     struct text bos_token;
     struct text eos_token;
