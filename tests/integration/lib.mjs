@@ -25,6 +25,10 @@ export const WAIT_S = Number(process.env.BERTH_TEST_WAIT_S ?? 60);
 // The packages lie in tests/js, beside these files' folder.
 const require = createRequire(path.join(root, "tests/js/package.json"));
 export const openai_module = () => require("openai");
+export const ai_modules = () => ({
+    ai: require("ai"),
+    compatible: require("@ai-sdk/openai-compatible"),
+});
 
 // --- checks -----------------------------------------------------------------
 
