@@ -31,6 +31,7 @@ job_free(struct job *job)
     record_drop(job->record);
     free(job->prompt);
     free(job->tools);
+    free(job->prefix);
     buf_clear(&job->request);
     free(job);
 }

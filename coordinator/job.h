@@ -81,7 +81,8 @@ struct job {
     uint32_t *prompt;    /* heap */
     size_t prompt_count;
     struct output_rules rules;
-    char *tools; /* heap: what rules.tools points to */
+    char *tools;  /* heap: what rules.tools points to */
+    char *prefix; /* and rules.prefix */
     struct sampling sampling;
     uint32_t capabilities; /* needed */
     char pool[POOL_BYTES];

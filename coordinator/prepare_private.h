@@ -24,11 +24,22 @@ MUST_CHECK enum status prepare_stream(const struct json *body,
                                       struct prepared *prepared,
                                       struct error *err);
 
-/* prepare_tools.c: tools, tool_choice, parallel_tool_calls into job->rules; the
- * list for the template in @tools, NULL: none is offered. */
+/* What a request says of tools. */
+struct tool_choice {
+    const struct json *tools; /* for the template; NULL: none is offered */
+    bool forced;              /* a tool is called whatever the model thinks */
+    const char *name;         /* which; NULL: any */
+};
+/* prepare_tools.c: tools, tool_choice, parallel_tool_calls, the first two into
+ * job->rules, too. */
 MUST_CHECK enum status prepare_tools(const struct json *body, struct job *job,
-                                     const struct json **tools,
+                                     struct tool_choice *choice,
                                      struct error *err);
+/* The begin of the call that is forced: appended to the prompt, and known to
+ * job->rules. */
+void prepare_tools_begin(const struct json *messages,
+                         const struct tool_choice *choice, struct job *job,
+                         struct buf *prompt);
 /* prepare_messages.c: the list of messages as the model's template wants it. */
 MUST_CHECK enum status prepare_messages_write(const struct json *messages,
                                               const struct model *model,

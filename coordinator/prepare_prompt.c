@@ -128,7 +128,8 @@ variables_write(const struct json *body, const struct json *tools,
 }
 
 static enum status
-render(struct job *job, const struct buf *variables, struct error *err)
+render(const struct json *messages, const struct tool_choice *choice,
+       struct job *job, const struct buf *variables, struct error *err)
 {
     struct json_doc doc = {0};
     struct buf prompt;
@@ -140,17 +141,20 @@ render(struct job *job, const struct buf *variables, struct error *err)
     if (status == STATUS_OK)
         status =
             template_render(job->model->template, doc.root, &prompt, &inner);
-    if (status != STATUS_OK)
+    if (status != STATUS_OK) {
         status = prepare_refuse(
             err, "messages",
             "the model's chat template refuses these messages: %.350s. "
             "Change them, or use /v1/completions with a prompt",
             inner.text);
-    else
+    } else {
+        job->rules.format = job->model->format;
+        job->rules.thinks =
+            format_thinks_at_once(job->model->format, prompt.data, prompt.size);
+        if (choice->forced)
+            prepare_tools_begin(messages, choice, job, &prompt);
         status = encode(job, prompt.data, prompt.size, "messages", err);
-    job->rules.format = job->model->format;
-    job->rules.thinks =
-        format_thinks_at_once(job->model->format, prompt.data, prompt.size);
+    }
     json_doc_clear(&doc);
     buf_clear(&prompt);
     return status;
@@ -160,7 +164,7 @@ enum status
 prepare_messages(const struct json *body, struct job *job, struct error *err)
 {
     const struct json *messages = json_get(body, "messages");
-    const struct json *tools = NULL;
+    struct tool_choice choice = {.tools = NULL};
     struct buf variables;
     enum status status;
 
@@ -174,11 +178,11 @@ prepare_messages(const struct json *body, struct job *job, struct error *err)
                               "with a prompt",
                               job->model->entry.id);
     buf_init(&variables, VARIABLES_MAX_BYTES);
-    status = prepare_tools(body, job, &tools, err);
+    status = prepare_tools(body, job, &choice, err);
     if (status == STATUS_OK)
-        status = variables_write(body, tools, job, &variables, err);
+        status = variables_write(body, choice.tools, job, &variables, err);
     if (status == STATUS_OK)
-        status = render(job, &variables, err);
+        status = render(messages, &choice, job, &variables, err);
     buf_clear(&variables);
     return status;
 }

@@ -11,6 +11,7 @@ enum {
     TOOLS_MAX = 128,
     TOOL_NAME_BYTES = 65,
     TOOLS_TEXT_MAX_BYTES = 16 * 1024 * 1024,
+    PREFIX_MAX_BYTES = 4096,
 };
 
 static enum status
@@ -153,34 +154,102 @@ tools_read(const struct json *tools, struct buf *noted, struct error *err)
 
 /* --- the choice --- */
 
-enum choice { CHOICE_NONE, CHOICE_AUTO };
+static const char choice_form[] =
+    "tool_choice must be none, auto, required or "
+    "{\"type\":\"function\",\"function\":{\"name\":...}}";
+
+static const struct json *
+tool_named(const struct json *tools, const char *name)
+{
+    for (size_t i = 0; name != NULL && i < json_count(tools); i++) {
+        const struct json *tool = json_at(tools, i);
+
+        if (strcmp(json_as_text(json_get(json_get(tool, "function"), "name"),
+                                NULL),
+                   name) == 0)
+            return tool;
+    }
+    return NULL;
+}
 
 static enum status
-choice_read(const struct json *body, bool has_tools, enum choice *choice,
+name_read(const struct json *value, struct tool_choice *choice,
+          struct error *err)
+{
+    size_t size = 0;
+    const char *type = json_as_text(json_get(value, "type"), &size);
+    const char *name =
+        json_as_text(json_get(json_get(value, "function"), "name"), &size);
+
+    if (type == NULL || strcmp(type, "function") != 0 || name == NULL)
+        return prepare_refuse(err, "tool_choice", "%s", choice_form);
+    if (tool_named(choice->tools, name) == NULL)
+        return prepare_refuse(err, "tool_choice",
+                              "tool_choice names \"%.100s\", which is not in "
+                              "tools: add it there",
+                              name);
+    choice->forced = true;
+    choice->name = name;
+    return STATUS_OK;
+}
+
+/* choice->tools is the list that may be chosen from. */
+static enum status
+choice_read(const struct json *body, struct tool_choice *choice,
             struct error *err)
 {
     const struct json *value = json_get(body, "tool_choice");
     size_t size;
     const char *text = json_as_text(value, &size);
 
-    *choice = has_tools ? CHOICE_AUTO : CHOICE_NONE;
     if (json_is_null(value) || (text != NULL && strcmp(text, "auto") == 0))
         return STATUS_OK;
     if (text != NULL && strcmp(text, "none") == 0) {
-        *choice = CHOICE_NONE;
+        choice->tools = NULL;
         return STATUS_OK;
     }
-    if ((text != NULL && strcmp(text, "required") == 0) ||
-        json_kind(value) == JSON_KIND_OBJECT) {
-        (void)prepare_refuse(err, "tool_choice",
-                             "tool_choice can be none or auto: the engines of "
-                             "this network cannot be made to call a tool yet");
-        return unsupported(err, "tool_choice");
-    }
-    return prepare_refuse(
-        err, "tool_choice",
-        "tool_choice must be none, auto, required or "
-        "{\"type\":\"function\",\"function\":{\"name\":...}}");
+    if (json_kind(value) == JSON_KIND_OBJECT)
+        return name_read(value, choice, err);
+    if (text == NULL || strcmp(text, "required") != 0)
+        return prepare_refuse(err, "tool_choice", "%s", choice_form);
+    if (choice->tools == NULL)
+        return prepare_refuse(err, "tool_choice",
+                              "tool_choice is required, but there are no tools "
+                              "to choose from: send some in tools");
+    choice->forced = true;
+    if (json_count(choice->tools) == 1)
+        choice->name = json_as_text(
+            json_get(json_get(json_at(choice->tools, 0), "function"), "name"),
+            NULL);
+    return STATUS_OK;
+}
+
+/* How many calls the conversation has already. */
+static size_t
+calls_count(const struct json *messages)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < json_count(messages); i++)
+        count += json_count(json_get(json_at(messages, i), "tool_calls"));
+    return count;
+}
+
+void
+prepare_tools_begin(const struct json *messages,
+                    const struct tool_choice *choice, struct job *job,
+                    struct buf *prompt)
+{
+    struct buf begin;
+    size_t size = 0;
+
+    buf_init(&begin, PREFIX_MAX_BYTES);
+    format_call_begin(job->model->format, job->rules.thinks, choice->name,
+                      calls_count(messages), &begin);
+    buf_append(prompt, begin.data, begin.size);
+    job->prefix = buf_take(&begin, &size);
+    job->rules.prefix = job->prefix;
+    buf_clear(&begin);
 }
 
 /* --- together --- */
@@ -207,32 +276,31 @@ model_check(const struct job *job, struct error *err)
 
 enum status
 prepare_tools(const struct json *body, struct job *job,
-              const struct json **tools, struct error *err)
+              struct tool_choice *choice, struct error *err)
 {
     const struct json *list = json_get(body, "tools");
     const struct json *parallel = json_get(body, "parallel_tool_calls");
-    bool has_tools = !json_is_null(list) && json_count(list) > 0;
-    enum choice choice = CHOICE_NONE;
     struct buf noted;
     enum status status = STATUS_OK;
 
-    *tools = NULL;
     buf_init(&noted, TOOLS_TEXT_MAX_BYTES);
     if (!json_is_null(list))
         status = tools_read(list, &noted, err);
+    choice->tools = json_count(list) > 0 ? list : NULL;
     if (status == STATUS_OK)
-        status = choice_read(body, has_tools, &choice, err);
+        status = choice_read(body, choice, err);
     if (status == STATUS_OK && !json_is_null(parallel) &&
         json_kind(parallel) != JSON_KIND_BOOL)
         status = prepare_refuse(err, "parallel_tool_calls",
                                 "parallel_tool_calls must be true or false");
-    if (status == STATUS_OK && has_tools && choice != CHOICE_NONE)
+    if (status == STATUS_OK && choice->tools != NULL)
         status = model_check(job, err);
-    if (status == STATUS_OK && has_tools && choice != CHOICE_NONE) {
-        *tools = list;
+    if (status == STATUS_OK && choice->tools != NULL) {
         job->rules.calls = true;
         job->rules.one_call =
-            !json_is_null(parallel) && !json_as_bool(parallel);
+            (!json_is_null(parallel) && !json_as_bool(parallel)) ||
+            (choice->forced &&
+             json_kind(json_get(body, "tool_choice")) == JSON_KIND_OBJECT);
         job->tools = buf_take(&noted, &job->rules.tools_size);
         job->rules.tools = job->tools;
     }

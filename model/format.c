@@ -29,6 +29,22 @@ static const struct format_tags pair_tags = {
     .end = "",
 };
 
+/* The words of DeepSeek's markers are joined by U+2581, inside U+FF5C. */
+#define DEEPSEEK(noun_, end_)                                                  \
+    "<\xef\xbd\x9ctool\xe2\x96\x81" noun_ "\xe2\x96\x81" end_ "\xef\xbd\x9c>"
+#define DEEPSEEK_SEPARATOR "<\xef\xbd\x9ctool\xe2\x96\x81sep\xef\xbd\x9c>"
+#define DEEPSEEK_MARKERS                                                       \
+    [FORMAT_THINK_OPEN] = "<think>", [FORMAT_THINK_CLOSE] = "</think>",        \
+    [FORMAT_CALLS_OPEN] = DEEPSEEK("calls", "begin"),                          \
+    [FORMAT_CALLS_CLOSE] = DEEPSEEK("calls", "end"),                           \
+    [FORMAT_CALL_OPEN] = DEEPSEEK("call", "begin"),                            \
+    [FORMAT_CALL_MIDDLE] = DEEPSEEK_SEPARATOR,                                 \
+    [FORMAT_CALL_CLOSE] = DEEPSEEK("call", "end")
+#define MISTRAL_MARKERS                                                        \
+    [FORMAT_THINK_OPEN] = "[THINK]", [FORMAT_THINK_CLOSE] = "[/THINK]",        \
+    [FORMAT_CALL_OPEN] = "[TOOL_CALLS]", [FORMAT_CALL_ID] = "[CALL_ID]",       \
+    [FORMAT_CALL_MIDDLE] = "[ARGS]"
+
 /* The first whose signs are all there counts. */
 static const struct format formats[] = {
     {
@@ -42,6 +58,8 @@ static const struct format formats[] = {
                     [FORMAT_CALL_CLOSE] = "<|call|>"},
         .syntax = FORMAT_CHANNELS,
         .thought = "thinking",
+        .front = "<|channel|>commentary to=functions.",
+        .back = " <|constrain|>json<|message|>",
     },
     {
         .name = "kimi",
@@ -56,44 +74,52 @@ static const struct format formats[] = {
         .syntax = FORMAT_HEADER,
         .id = FORMAT_ID_OWN,
         .thought = "reasoning_content",
+        .front = "<|tool_calls_section_begin|><|tool_call_begin|>functions.",
+        .back = ":%<|tool_call_argument_begin|>",
     },
     {
+        /* V3 and R1: the header is the type, the name begins a fence. */
         .name = "deepseek",
-        .signs = {"<\xef\xbd\x9ctool\xe2\x96\x81"
-                  "calls\xe2\x96\x81"
-                  "begin\xef\xbd\x9c>"},
-        .markers = {[FORMAT_THINK_OPEN] = "<think>",
-                    [FORMAT_THINK_CLOSE] = "</think>",
-                    [FORMAT_CALLS_OPEN] = "<\xef\xbd\x9ctool\xe2\x96\x81"
-                                          "calls\xe2\x96\x81"
-                                          "begin\xef\xbd\x9c>",
-                    [FORMAT_CALLS_CLOSE] = "<\xef\xbd\x9ctool\xe2\x96\x81"
-                                           "calls\xe2\x96\x81"
-                                           "end\xef\xbd\x9c>",
-                    [FORMAT_CALL_OPEN] = "<\xef\xbd\x9ctool\xe2\x96\x81"
-                                         "call\xe2\x96\x81"
-                                         "begin\xef\xbd\x9c>",
-                    [FORMAT_CALL_MIDDLE] = "<\xef\xbd\x9ctool\xe2\x96\x81"
-                                           "sep\xef\xbd\x9c>",
-                    [FORMAT_CALL_CLOSE] = "<\xef\xbd\x9ctool\xe2\x96\x81"
-                                          "call\xe2\x96\x81"
-                                          "end\xef\xbd\x9c>"},
+        .signs = {DEEPSEEK("calls", "begin"), "```json"},
+        .markers = {DEEPSEEK_MARKERS},
         .syntax = FORMAT_HEADER,
         .text_arguments = true,
         .null_content = true,
         .thought = "reasoning_content",
+        .front = DEEPSEEK("calls", "begin")
+            DEEPSEEK("call", "begin") "function" DEEPSEEK_SEPARATOR,
+        .back = "\n```json\n",
+    },
+    {
+        .name = "deepseek-3.1",
+        .signs = {DEEPSEEK("calls", "begin")},
+        .markers = {DEEPSEEK_MARKERS},
+        .syntax = FORMAT_HEADER,
+        .text_arguments = true,
+        .null_content = true,
+        .thought = "reasoning_content",
+        .front = DEEPSEEK("calls", "begin") DEEPSEEK("call", "begin"),
+        .back = DEEPSEEK_SEPARATOR,
     },
     {
         .name = "mistral",
-        .signs = {"[TOOL_CALLS]"},
-        .markers = {[FORMAT_THINK_OPEN] = "[THINK]",
-                    [FORMAT_THINK_CLOSE] = "[/THINK]",
-                    [FORMAT_CALL_OPEN] = "[TOOL_CALLS]",
-                    [FORMAT_CALL_ID] = "[CALL_ID]",
-                    [FORMAT_CALL_MIDDLE] = "[ARGS]"},
+        .signs = {"[TOOL_CALLS]", "[ARGS]"},
+        .markers = {MISTRAL_MARKERS},
         .syntax = FORMAT_HEADER,
         .id = FORMAT_ID_NINE,
         .thought = "reasoning_content",
+        .front = "[TOOL_CALLS]",
+        .back = "[ARGS]",
+    },
+    {
+        .name = "mistral-list",
+        .signs = {"[TOOL_CALLS]"},
+        .markers = {MISTRAL_MARKERS},
+        .syntax = FORMAT_HEADER,
+        .id = FORMAT_ID_NINE,
+        .thought = "reasoning_content",
+        .front = "[TOOL_CALLS] [{\"name\": \"",
+        .back = "\", \"arguments\":",
     },
     {
         .name = "glm",
@@ -105,6 +131,8 @@ static const struct format formats[] = {
         .syntax = FORMAT_TAGS,
         .tags = &pair_tags,
         .thought = "reasoning_content",
+        .front = "\n<tool_call>",
+        .back = "\n",
     },
     {
         .name = "qwen-tags",
@@ -116,6 +144,8 @@ static const struct format formats[] = {
         .syntax = FORMAT_TAGS,
         .tags = &function_tags,
         .thought = "reasoning_content",
+        .front = "<tool_call>\n<function=",
+        .back = ">\n",
     },
     {
         .name = "hermes",
@@ -126,6 +156,8 @@ static const struct format formats[] = {
                     [FORMAT_CALL_CLOSE] = "</tool_call>"},
         .syntax = FORMAT_OBJECT,
         .thought = "reasoning_content",
+        .front = "<tool_call>\n{\"name\": \"",
+        .back = "\", \"arguments\":",
     },
     {
         .name = "llama",
@@ -133,6 +165,8 @@ static const struct format formats[] = {
         .markers = {[FORMAT_CALL_OPEN] = "<|python_tag|>"},
         .syntax = FORMAT_OBJECT,
         .bare = true,
+        .front = "{\"name\": \"",
+        .back = "\", \"parameters\":",
     },
     {
         .name = "think",
@@ -222,6 +256,24 @@ const struct format *
 format_at(size_t index)
 {
     return index < COUNT_OF(formats) ? &formats[index] : NULL;
+}
+
+void
+format_call_begin(const struct format *format, bool closes, const char *name,
+                  size_t number, struct buf *out)
+{
+    if (closes)
+        buf_printf(out, "\n%s\n\n", format->markers[FORMAT_THINK_CLOSE]);
+    buf_append_text(out, format->front);
+    if (name == NULL)
+        return;
+    buf_append_text(out, name);
+    for (const char *c = format->back; *c != '\0'; c++) {
+        if (*c == '%')
+            buf_printf(out, "%zu", number);
+        else
+            buf_append_char(out, *c);
+    }
 }
 
 bool

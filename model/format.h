@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "common/buf.h"
+
 /* What a marker in the text says. */
 enum format_role {
     FORMAT_THINK_OPEN,
@@ -63,6 +65,9 @@ struct format {
     bool text_arguments; /* the template wants arguments as JSON text */
     bool null_content;   /* and no content, not an empty one, beside calls */
     const char *thought; /* member of messages that the template reads */
+    /* How a call begins, up to its name, and from there to its arguments; "%"
+     * in the second stands for the number of the call in the conversation. */
+    const char *front, *back;
 };
 
 /* The family of a chat template; NULL when it is none of the table. */
@@ -74,6 +79,10 @@ const struct format *format_named(const char *name);
 /* The @index-th of the table; NULL behind the last. */
 const struct format *format_at(size_t index);
 
+/* The begin of a call of @name (NULL: of any tool) as the model would write it,
+ * appended; @closes: reasoning is open and ends first. */
+void format_call_begin(const struct format *format, bool closes,
+                       const char *name, size_t number, struct buf *out);
 /* Whether generation begins inside reasoning: the rendered @prompt ends with
  * an opened marker. */
 bool format_thinks_at_once(const struct format *format, const char *prompt,

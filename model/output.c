@@ -31,6 +31,7 @@ struct output {
     struct special *specials;
     size_t special_count, special_room;
     struct reader *reader; /* NULL: all is content */
+    char *prefix;          /* read before the first id; NULL: nothing (more) */
     uint64_t count;
     uint64_t reasoning_count;
     enum output_finish finish;
@@ -55,7 +56,10 @@ output_new(const struct tokenizer *tokenizer, const struct output_rules *rules)
     buf_init(&output->held, HELD_MAX_BYTES);
     if (rules->format != NULL)
         output->reader = reader_new(&output->rules);
-    output->rules.tools = NULL; /* the reader has its own */
+    if (rules->prefix != NULL)
+        output->prefix = mem_text(rules->prefix);
+    output->rules.tools = NULL; /* they are copied */
+    output->rules.prefix = NULL;
     return output;
 }
 
@@ -68,6 +72,7 @@ output_free(struct output *output)
     buf_clear(&output->held);
     free(output->specials);
     reader_free(output->reader);
+    free(output->prefix);
     free(output);
 }
 
@@ -297,6 +302,11 @@ output_next(struct output *output, uint32_t id, struct output_events *events)
 
     if (output->finish != OUTPUT_GOING)
         return false;
+    if (output->prefix != NULL && output->reader != NULL)
+        reader_push(output->reader, output->prefix, strlen(output->prefix),
+                    events);
+    free(output->prefix);
+    output->prefix = NULL;
     thinks = output->reader != NULL && reader_thinks(output->reader);
     take(output, id, &sink);
     if (output->reader == NULL)

@@ -63,6 +63,9 @@ struct output_rules {
      * by NUL, and one NUL more.  Copied by output_new. */
     const char *tools;
     size_t tools_size;
+    /* What the prompt ended with that belongs to the answer: the begin of a
+     * call that is asked for; NULL: nothing.  Copied by output_new. */
+    const char *prefix;
 };
 
 struct output;

@@ -180,7 +180,7 @@ for (const [family, render] of Object.entries(families)) {
     const text = render(m);
     if (text === null) continue;
     cases.push({
-      format: family.split(" ")[0],
+      format: family.replace("deepseek 3.1", "deepseek-3.1").split(" ")[0],
       name: `${family}: ${name}`,
       text,
       content: m.content ?? "",

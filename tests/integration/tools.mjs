@@ -295,6 +295,23 @@ await check("one call alone ends the answer, and the engine", async () => {
     assert.equal(finish_reason, "tool_calls");
 });
 
+await check("a forced call is begun for the model", async () => {
+    const tool_choice = {
+        type: "function",
+        function: { name: TOOL.function.name },
+    };
+    const [answer, given] = await Promise.all([
+        client.chat.completions.create(chat({ tool_choice })),
+        say(` ${CALL.arguments}}\n</tool_call>`),
+    ]);
+    const [{ message, finish_reason }] = answer.choices;
+    assert.equal(finish_reason, "tool_calls");
+    assert.deepEqual(message.tool_calls[0].function, CALL);
+    assert.equal(message.content, null);
+    const begin = await tokenize('get_weather", "arguments":');
+    assert.deepEqual(given.prompt.slice(-4), begin.slice(-4));
+});
+
 // --- the client `ai` --------------------------------------------------------
 
 await check("the client ai calls the tool and reads reasoning", async () => {

@@ -244,7 +244,6 @@ what_no_engine_can_do_yet_is_refused_by_name(void **state)
         {"logit_bias", "{\"5\":1}"},
         {"min_p", "0.1"},
         {"tools", "[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]"},
-        {"tool_choice", "\"required\""},
         {"functions", "[{}]"},
         {"response_format", "{\"type\":\"json_object\"}"},
         {"modalities", "[\"audio\"]"},

@@ -163,6 +163,39 @@ tools_reach_the_template_and_the_output(void **state)
 }
 
 static void
+ends_with(const char *messages, const char *more, const char *wanted)
+{
+    struct buf text;
+
+    prompt_of(messages, more, &text);
+    assert_true(text.size > strlen(wanted));
+    assert_string_equal(text.data + text.size - strlen(wanted), wanted);
+    assert_string_equal(prepared.job->rules.prefix,
+                        strstr(wanted, "<tool_call>"));
+    job_free(prepared.job);
+    buf_clear(&text);
+}
+
+static void
+a_forced_call_is_begun_in_the_prompt(void **state)
+{
+    (void)state;
+    ends_with(ASK, TOOLS ",\"tool_choice\":\"required\"",
+              "<|im_start|>assistant\n<tool_call>\n{\"name\": \"");
+    ends_with(ASK,
+              TOOLS ",\"tool_choice\":{\"type\":\"function\",\"function\":{"
+                    "\"name\":\"bye\"}}",
+              "<|im_start|>assistant\n<tool_call>\n{\"name\": \"bye\", "
+              "\"arguments\":");
+    assert_int_equal(prepare(ASK, TOOLS ",\"tool_choice\":{\"type\":"
+                                        "\"function\",\"function\":{"
+                                        "\"name\":\"bye\"}}"),
+                     STATUS_OK);
+    assert_true(prepared.job->rules.one_call);
+    job_free(prepared.job);
+}
+
+static void
 calls_and_their_results_are_rendered(void **state)
 {
     (void)state;
@@ -220,6 +253,12 @@ each_mistake_names_its_place(void **state)
          "tools[0]"},
         {ASK, TOOLS ",\"tool_choice\":\"sometimes\"", "tool_choice"},
         {ASK, TOOLS ",\"parallel_tool_calls\":1", "parallel_tool_calls"},
+        {ASK, "\"tool_choice\":\"required\"", "tool_choice"},
+        {ASK, TOOLS ",\"tool_choice\":{\"type\":\"function\"}", "tool_choice"},
+        {ASK,
+         TOOLS ",\"tool_choice\":{\"type\":\"function\",\"function\":{"
+               "\"name\":\"x\"}}",
+         "tool_choice"},
         {ASK "," TOOL("c1"), "", "messages[1].tool_call_id"},
         {ASK "," CALLED(CALL("c1")) "," TOOL("c2"), "",
          "messages[2].tool_call_id"},
@@ -276,6 +315,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tools_reach_the_template_and_the_output),
+        cmocka_unit_test(a_forced_call_is_begun_in_the_prompt),
         cmocka_unit_test(calls_and_their_results_are_rendered),
         cmocka_unit_test(template_variables_may_be_set_but_for_our_own),
         cmocka_unit_test(each_mistake_names_its_place),

@@ -476,6 +476,87 @@ ids_follow_the_seed_and_the_family(void **state)
     answer_clear(&first);
 }
 
+/* What follows the begin of a call that every family with calls would get. */
+static void
+a_call_begun_in_the_prompt_is_read_on(void **state)
+{
+    (void)state;
+    for (size_t i = 0; format_at(i) != NULL; i++) {
+        const struct format *format = format_at(i);
+        struct output_rules rules = rules_of(format->name);
+        const char *rest = format->syntax == FORMAT_TAGS ? "" : "{}";
+        struct answer answer;
+        struct buf begin;
+
+        if (format->syntax == FORMAT_NONE)
+            continue;
+        buf_init(&begin, OUT_MAX_BYTES);
+        rules.thinks = format->markers[FORMAT_THINK_OPEN] != NULL;
+        format_call_begin(format, rules.thinks, "list_files", 3, &begin);
+        rules.prefix = begin.data;
+        read_text(&rules, rest, strlen(rest), NULL, false, &answer);
+        print_message("%s\n", format->name);
+        assert_int_equal(answer.calls, 1);
+        assert_string_equal(answer.names[0].data, "list_files");
+        assert_string_equal(answer.arguments[0].data, "{}");
+        assert_string_equal(answer.content.data, "");
+        assert_int_equal(answer.finish, OUTPUT_CALLS);
+        if (format->id == FORMAT_ID_OWN)
+            assert_string_equal(answer.ids[0].data, "functions.list_files:3");
+        answer_clear(&answer);
+        buf_clear(&begin);
+    }
+}
+
+static void
+a_family_is_found_by_its_template(void **state)
+{
+    static const struct {
+        const char *file, *name;
+    } templates[] = {
+        {"qwen", "hermes"},     {"glm", "glm"},        {"llama", "llama"},
+        {"harmony", "harmony"}, {"deepseek", "think"}, {"mistral", NULL},
+    };
+    static const char *const sources[][2] = {
+        {"'[TOOL_CALLS]' + name + '[ARGS]'", "mistral"},
+        {"[TOOL_CALLS] [", "mistral-list"},
+        {"<tool_call>\n<function=", "qwen-tags"},
+        {"<|tool_calls_section_begin|>", "kimi"},
+        {"<\xef\xbd\x9ctool\xe2\x96\x81"
+         "calls\xe2\x96\x81"
+         "begin\xef\xbd\x9c>```json",
+         "deepseek"},
+        {"<\xef\xbd\x9ctool\xe2\x96\x81"
+         "calls\xe2\x96\x81"
+         "begin\xef\xbd\x9c>",
+         "deepseek-3.1"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(templates); i++) {
+        const struct format *format;
+        struct buf text;
+        char path[128];
+
+        snprintf(path, sizeof(path), "tests/golden/template/%s.jinja",
+                 templates[i].file);
+        buf_init(&text, OUT_MAX_BYTES);
+        assert_int_equal(buf_read_file(&text, path, NULL), STATUS_OK);
+        format = format_find(text.data, text.size);
+        assert_int_equal(format == NULL, templates[i].name == NULL);
+        if (format != NULL)
+            assert_string_equal(format->name, templates[i].name);
+        buf_clear(&text);
+    }
+    for (size_t i = 0; i < COUNT_OF(sources); i++) {
+        const struct format *format =
+            format_find(sources[i][0], strlen(sources[i][0]));
+
+        assert_non_null(format);
+        assert_string_equal(format->name, sources[i][1]);
+    }
+}
+
 /* The tokenizer of the tests with two special tokens more. */
 static struct tokenizer *
 with_specials(void)
@@ -565,6 +646,8 @@ main(void)
         cmocka_unit_test(an_answer_may_begin_inside_reasoning),
         cmocka_unit_test(one_call_ends_the_answer_when_one_is_asked_for),
         cmocka_unit_test(ids_follow_the_seed_and_the_family),
+        cmocka_unit_test(a_call_begun_in_the_prompt_is_read_on),
+        cmocka_unit_test(a_family_is_found_by_its_template),
         cmocka_unit_test(special_tokens_are_markers_and_never_text),
     };
 
