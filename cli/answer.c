@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/interrupt.h"
+#include "cli/show.h"
 #include "cli/sse.h"
 #include "cli/text.h"
 
@@ -14,6 +15,7 @@ static const char chat_path[] = "/v1/chat/completions";
 
 struct stream {
     struct cli *cli;
+    struct cli_show show;
     struct cli_sse sse;
     struct buf *text;
     enum status status; /* why the reader stopped */
@@ -37,13 +39,6 @@ cli_answer_write(const struct cli *cli, const char *text, size_t size)
     (void)fflush(stdout);
 }
 
-void
-cli_answer_end(void)
-{
-    (void)putchar('\n');
-    (void)fflush(stdout);
-}
-
 enum status
 cli_answer_fail(struct cli *cli, const struct json *error)
 {
@@ -57,18 +52,40 @@ cli_answer_fail(struct cli *cli, const struct json *error)
                      NULL);
 }
 
+/* "tool_calls" of a delta: begins of calls, and more of their arguments. */
+static void
+take_calls(struct stream *stream, const struct json *calls)
+{
+    for (size_t i = 0; i < json_count(calls); i++) {
+        const struct json *called = json_get(json_at(calls, i), "function");
+        size_t size = 0;
+        const char *text = json_as_text(json_get(called, "name"), &size);
+
+        if (text != NULL)
+            cli_show_call(&stream->show, text, size);
+        text = json_as_text(json_get(called, "arguments"), &size);
+        if (text != NULL)
+            cli_show_text(&stream->show, CLI_CALL, text, size);
+    }
+}
+
 static void
 take_choice(struct stream *stream, const struct json *choice)
 {
+    const struct json *delta = json_get(choice, "delta");
+    const char *reason = json_as_text(json_get(choice, "finish_reason"), NULL);
     size_t size = 0;
     const char *text =
-        json_as_text(json_get(json_get(choice, "delta"), "content"), &size);
-    const char *reason = json_as_text(json_get(choice, "finish_reason"), NULL);
+        json_as_text(json_get(delta, "reasoning_content"), &size);
 
+    if (text != NULL)
+        cli_show_text(&stream->show, CLI_REASONING, text, size);
+    text = json_as_text(json_get(delta, "content"), &size);
     if (text != NULL) {
-        cli_answer_write(stream->cli, text, size);
+        cli_show_text(&stream->show, CLI_CONTENT, text, size);
         buf_append(stream->text, text, size);
     }
+    take_calls(stream, json_get(delta, "tool_calls"));
     if (reason != NULL)
         stream->is_cut = strcmp(reason, "length") == 0;
 }
@@ -116,7 +133,7 @@ on_bytes(void *arg, const char *bytes, size_t size)
 enum status
 cli_answer_stream(struct cli *cli, const struct buf *request, struct buf *text)
 {
-    struct stream stream = {.cli = cli, .text = text};
+    struct stream stream = {.cli = cli, .show = {.cli = cli}, .text = text};
     const struct cli_request call = {.method = "POST",
                                      .path = chat_path,
                                      .body = request->data,
@@ -127,8 +144,7 @@ cli_answer_stream(struct cli *cli, const struct buf *request, struct buf *text)
         return status;
     cli_sse_init(&stream.sse, on_event, &stream);
     status = cli_http_stream(cli->http, &call, on_bytes, &stream, &cli->err);
-    if (text->size > 0)
-        cli_answer_end();
+    cli_show_end(&stream.show);
     if (status == STATUS_OK)
         status = stream.status;
     if (status == STATUS_OK && !stream.is_done)
@@ -150,7 +166,8 @@ cli_answer_whole(struct cli *cli, const struct buf *request, struct buf *text)
                                      .is_long = true};
     struct cli_answer answer;
     enum status status = buf_status(request, &cli->err);
-    const struct json *choice;
+    struct cli_show show = {.cli = cli};
+    const struct json *message;
     const char *content;
     size_t size = 0;
 
@@ -159,15 +176,13 @@ cli_answer_whole(struct cli *cli, const struct buf *request, struct buf *text)
         status = cli_call(cli, &call, &answer);
     if (status != STATUS_OK)
         goto out;
-    choice = json_at(json_get(answer.doc.root, "choices"), 0);
-    content =
-        json_as_text(json_get(json_get(choice, "message"), "content"), &size);
-    if (cli->json) {
+    message =
+        json_get(json_at(json_get(answer.doc.root, "choices"), 0), "message");
+    content = json_as_text(json_get(message, "content"), &size);
+    if (cli->json)
         cli_print_json(&answer);
-    } else if (content != NULL) {
-        cli_answer_write(cli, content, size);
-        cli_answer_end();
-    }
+    else
+        cli_show_message(&show, message);
     if (content != NULL)
         buf_append(text, content, size);
 

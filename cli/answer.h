@@ -14,8 +14,6 @@ enum { CLI_ANSWER_MAX_BYTES = 16 * 1024 * 1024 };
 /* Write text at once: as it is to a file or pipe, without control characters
  * to a terminal. */
 void cli_answer_write(const struct cli *cli, const char *text, size_t size);
-/* The answer's last line ends. */
-void cli_answer_end(void);
 /* An error object of the API ({message, code, ...}) into cli->err. */
 enum status cli_answer_fail(struct cli *cli, const struct json *error);
 

@@ -6,6 +6,7 @@
 
 #include "cli/answer.h"
 #include "cli/interrupt.h"
+#include "cli/show.h"
 #include "cli/sse.h"
 
 #include "common/banned.h"
@@ -15,26 +16,36 @@ enum { WAIT_FIRST_MS = 500, WAIT_MAX_MS = 8000, FRUITLESS_MAX = 10 };
 struct follower {
     struct cli *cli;
     struct cli_sse sse;
+    struct cli_show show;
     bool is_shown;
-    bool has_text; /* the cursor is behind an answer */
     bool has_news; /* this connection brought an event */
     bool is_over;  /* finish or error came */
     enum status status;
 };
 
+/* An event of the answer by its name; others say nothing here. */
 static void
-take_content(struct follower *follower, const struct json *data)
+take_part(struct follower *follower, const char *name, const struct json *data)
 {
-    size_t size = 0;
+    size_t size = 0, called_size = 0;
     const char *text = json_as_text(json_get(data, "text"), &size);
+    const char *called = json_as_text(json_get(data, "name"), &called_size);
     int64_t choice = 0;
 
     if (json_as_i64(json_get(data, "choice"), &choice) != STATUS_OK)
         choice = 0;
-    if (text == NULL || choice != 0 || !follower->is_shown)
+    if (choice != 0 || !follower->is_shown)
         return;
-    cli_answer_write(follower->cli, text, size);
-    follower->has_text = true;
+    if (strcmp(name, "tool_call") == 0 && called != NULL)
+        cli_show_call(&follower->show, called, called_size);
+    if (text == NULL)
+        return;
+    if (strcmp(name, "content") == 0)
+        cli_show_text(&follower->show, CLI_CONTENT, text, size);
+    else if (strcmp(name, "reasoning") == 0)
+        cli_show_text(&follower->show, CLI_REASONING, text, size);
+    else if (strcmp(name, "tool_arguments") == 0)
+        cli_show_text(&follower->show, CLI_CALL, text, size);
 }
 
 /* "error" holds the object itself or, as answers do, a member "error". */
@@ -64,12 +75,12 @@ on_event(void *arg, const struct cli_sse_event *event)
         return false;
     }
     follower->has_news = true;
-    if (strcmp(event->name, "content") == 0)
-        take_content(follower, doc.root);
-    else if (strcmp(event->name, "error") == 0)
+    if (strcmp(event->name, "error") == 0)
         take_error(follower, doc.root);
     else if (strcmp(event->name, "finish") == 0)
         follower->is_over = true;
+    else
+        take_part(follower, event->name, doc.root);
     json_doc_clear(&doc);
     return !follower->is_over;
 }
@@ -170,7 +181,8 @@ listen_on(struct follower *follower, const char *job, const char *path)
 enum status
 cli_follow(struct cli *cli, const char *job, bool is_shown)
 {
-    struct follower follower = {.cli = cli, .is_shown = is_shown};
+    struct follower follower = {
+        .cli = cli, .show = {.cli = cli}, .is_shown = is_shown};
     enum status status;
     struct buf path;
 
@@ -179,8 +191,7 @@ cli_follow(struct cli *cli, const char *job, bool is_shown)
     buf_printf(&path, "/api/v1/jobs/%s/events", job);
     cli_sse_init(&follower.sse, on_event, &follower);
     status = listen_on(&follower, job, path.data);
-    if (follower.has_text)
-        cli_answer_end();
+    cli_show_end(&follower.show);
     if (cli_interrupted())
         (void)fprintf(stderr,
                       "berth: the job goes on; `berth job %s --follow` reads "

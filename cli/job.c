@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/follow.h"
+#include "cli/show.h"
 #include "cli/text.h"
 #include "common/units.h"
 
@@ -284,28 +285,22 @@ print_error(const struct json *error)
                code, code[0] != '\0' ? ")" : "");
 }
 
-/* The text of the first choice, chat or completion. */
+/* The first choice, chat or completion. */
 static void
 print_result(const struct cli *cli, const struct json *job)
 {
     const struct json *choice =
         json_at(json_get(json_get(job, "result"), "choices"), 0);
+    struct cli_show show = {.cli = cli};
     size_t size = 0;
-    const char *text =
-        json_as_text(json_get(json_get(choice, "message"), "content"), &size);
-    struct buf safe;
+    const char *text = json_as_text(json_get(choice, "text"), &size);
 
-    if (text == NULL)
-        text = json_as_text(json_get(choice, "text"), &size);
-    if (text == NULL)
+    if (choice == NULL)
         return;
-    buf_init(&safe, CLI_OUTPUT_MAX_BYTES);
-    if (cli->is_terminal)
-        cli_text_append_safe(&safe, text, size, true);
-    else
-        buf_append(&safe, text, size);
-    printf("\n%s\n", safe.data);
-    buf_clear(&safe);
+    (void)putchar('\n');
+    if (text != NULL)
+        cli_show_text(&show, CLI_CONTENT, text, size);
+    cli_show_message(&show, json_get(choice, "message"));
 }
 
 static void

@@ -413,6 +413,23 @@ a_conversation_is_kept(void **state)
                 "\"stream\":true}");
 }
 
+/* Not on a terminal: reasoning is left out. */
+static void
+calls_are_lines_of_their_own(void **state)
+{
+    START(STREAM_ANSWER(
+        "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"Hm\"}}]}\n\n"
+        "data: {\"choices\":[{\"delta\":{\"content\":\"So\"}}]}\n\n"
+        "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":"
+        "\"x\",\"type\":\"function\",\"function\":{\"name\":\"f\","
+        "\"arguments\":\"\"}}]}}]}\n\n"
+        "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,"
+        "\"function\":{\"arguments\":\"{}\"}}]}}]}\n\n"
+        "data: [DONE]\n\n"));
+    assert_int_equal(RUN(cli_chat, "--model", "m", "Hi"), 0);
+    assert_string_equal(out.data, "So\nf({})\n");
+}
+
 static void
 without_stream_the_answer_comes_whole(void **state)
 {
@@ -722,6 +739,7 @@ main(void)
         CASE(an_error_inside_the_stream_exits_1),
         CASE(a_stream_without_its_end_exits_1),
         CASE(a_conversation_is_kept),
+        CASE(calls_are_lines_of_their_own),
         CASE(without_stream_the_answer_comes_whole),
         CASE(ctrl_c_closes_the_connection_and_exits_130),
         CASE(a_job_is_followed_through_a_lost_connection),
