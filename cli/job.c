@@ -8,7 +8,6 @@
 #include "cli/commands.h"
 #include "cli/follow.h"
 #include "cli/show.h"
-#include "cli/text.h"
 #include "common/units.h"
 
 #include "common/banned.h"
