@@ -109,7 +109,8 @@ quantised_refuse(const struct placing *placing, const char *name)
     return error_set(placing->err, STATUS_INVALID,
                      "%s: tensor %s.weight is quantised in a way this build "
                      "does not know; it knows MLX affine with 2, 3, 4, 5, 6 or "
-                     "8 bits and groups of 32, 64 or 128, and mxfp4",
+                     "8 bits and groups of 32, 64 or 128, and mxfp4: choose "
+                     "another model",
                      placing->dir->path, name);
 }
 
@@ -365,14 +366,16 @@ weights_open(const struct model_directory *dir, struct weights *weights,
     }
     if (status == STATUS_OK)
         status = outside_find(&placing);
-    weights->bytes_per_token = matrix_bytes(&weights->head);
-    for (size_t i = 0; status == STATUS_OK && i < dir->config.layers; i++) {
+    for (size_t i = 0; status == STATUS_OK && i < dir->config.layers; i++)
         status = layer_find(&placing, i, &weights->layers[i]);
-        weights->bytes_per_token += layer_bytes(&weights->layers[i]);
-    }
-    if (status != STATUS_OK)
+    if (status != STATUS_OK) {
         weights_close(weights, &dir->config);
-    return status;
+        return status;
+    }
+    weights->bytes_per_token = matrix_bytes(&weights->head);
+    for (size_t i = 0; i < dir->config.layers; i++)
+        weights->bytes_per_token += layer_bytes(&weights->layers[i]);
+    return STATUS_OK;
 }
 
 /* The offset of a matrix is ours although readers see it as constant. */

@@ -348,15 +348,32 @@ check_matrix(const struct check *check, const char *module, uint64_t out,
     return check_tensor(check, name, float_dtypes, shape, 2);
 }
 
+/* Left out, a bias would change every answer without a word. */
+static enum status
+check_no_bias(const struct check *check, const char *module)
+{
+    char name[TENSOR_NAME_BYTES];
+
+    snprintf(name, sizeof(name), "%s.bias", module);
+    if (model_directory_find(check->dir, name, NULL) == NULL)
+        return STATUS_OK;
+    error_set(check->err, STATUS_INVALID,
+              "tensor %s is there and config.json tells of none: config.json "
+              "and weights are not of one model, download it again",
+              name);
+    return error_tag(check->err, "tensor_unexpected", name);
+}
+
 static enum status
 check_linear(const struct check *check, const char *module, uint64_t out,
              uint64_t in, bool bias)
 {
     enum status status = check_matrix(check, module, out, in);
 
-    if (status == STATUS_OK && bias)
-        status = check_vector(check, module, "bias", out);
-    return status;
+    if (status != STATUS_OK)
+        return status;
+    return bias ? check_vector(check, module, "bias", out)
+                : check_no_bias(check, module);
 }
 
 static enum status
@@ -461,7 +478,7 @@ check_overrides(const struct model_directory *dir, const struct json *config,
         if (model_directory_find(dir, name, NULL) != NULL) {
             error_set(err, STATUS_INVALID,
                       "config.json: quantization: %.200s is said not to be "
-                      "quantised but has scales",
+                      "quantised but has scales: download the model again",
                       json_member_name(it));
             return error_tag(err, "quantisation_unknown", "quantization");
         }

@@ -1,14 +1,16 @@
 // bad_model.mjs - model directories of which one thing is wrong.
 //
 // A line of tests/data/bad_models.jsonl is {name, do, message}: what is done to
-// a copy of tests/models/tiny-chat, and the one line with which the engine
-// refuses it; {DIR} stands for the copy.  A step is one of
+// a copy of tests/models/tiny-chat, or to the tiny model called @model of
+// tests/data/architectures, and the one line with which the engine refuses it;
+// {DIR} stands for the copy.  A step is one of
 //
 //   remove FILE, write FILE TEXT, hex FILE BYTES, truncate FILE SIZE,
 //   link FILE TARGET, folder FILE, fifo FILE, repeat FILE HEAD TEXT N TAIL,
 //   set FILE PATH VALUE     a member of a JSON file, "a.0.b"; no VALUE: none
 //   header PATH VALUE       the same in the header of model.safetensors
-//   length N                the number before that header
+//   header_of FILE PATH VALUE   in that of another file of weights
+//   length N                the number before the header of model.safetensors
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
@@ -16,6 +18,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 
+import { tiny_model_write } from "../reference/tiny_model.mjs";
 import { bin, models_folder, root } from "./lib.mjs";
 
 const END_S = 60;
@@ -77,21 +80,25 @@ const steps = {
         member_set(whole, place, value);
         fs.writeFileSync(file, JSON.stringify(whole));
     },
+    header_of(file, place, value) {
+        const whole = weights_read(file);
+        member_set(whole.header, place, value);
+        weights_write(file, whole);
+    },
 };
 
-export function bad_model_make({ do: todo }) {
+export function bad_model_make({ model, do: todo }) {
     const work = fs.mkdtempSync(path.join(os.tmpdir(), "berth-model."));
     const folder = path.join(work, "m");
     const weights = path.join(folder, WEIGHTS);
-    fs.cpSync(path.join(models_folder, "tiny-chat"), folder, {
-        recursive: true,
-    });
+    if (model) tiny_model_write(model, folder);
+    else
+        fs.cpSync(path.join(models_folder, "tiny-chat"), folder, {
+            recursive: true,
+        });
     for (const [step, ...words] of todo)
-        if (step === "header") {
-            const whole = weights_read(weights);
-            member_set(whole.header, ...words);
-            weights_write(weights, whole);
-        } else if (step === "length") {
+        if (step === "header") steps.header_of(weights, ...words);
+        else if (step === "length") {
             const bytes = fs.readFileSync(weights);
             bytes.writeBigUInt64LE(BigInt(words[0]));
             fs.writeFileSync(weights, bytes);
