@@ -253,18 +253,19 @@ header_step(struct reader *reader)
 {
     const unsigned roles = ROLE(FORMAT_CALL_MIDDLE) | ROLE(FORMAT_CALL_CLOSE) |
                            ROLE(FORMAT_CALL_OPEN);
+    const struct buf *pending = &reader->pending;
     enum format_role role = FORMAT_ROLE_COUNT;
-    size_t at = 0;
+    size_t at = pending->size;
+    bool is_whole = reader_find(reader, roles, &at, &role);
 
-    if (!reader_find(reader, roles, &at, &role)) {
-        if (reader->pending.size < READER_HEAD_MAX_BYTES &&
-            memchr(reader->pending.data, '\n', reader->pending.size) == NULL)
-            return false;
+    if (memchr(pending->data, '\n', at) != NULL)
         return fail(reader);
-    }
-    if (role != FORMAT_CALL_MIDDLE || at > READER_HEAD_MAX_BYTES)
+    if (!is_whole)
+        return pending->size < READER_HEAD_MAX_BYTES ? false : fail(reader);
+    if (role != FORMAT_CALL_MIDDLE ||
+        at + reader_role_size(reader, role) > READER_HEAD_MAX_BYTES)
         return fail(reader);
-    header_take(reader, reader->pending.data, at);
+    header_take(reader, pending->data, at);
     reader_pass(reader, at + reader_role_size(reader, role));
     reader->part = PART_FENCE;
     return true;
@@ -281,9 +282,10 @@ fence_begin(struct reader *reader)
 
     if (strcmp(reader->name.data, "function") != 0)
         return fail(reader);
-    if (end == NULL)
-        return reader->pending.size < READER_NAME_MAX_BYTES ? false
-                                                            : fail(reader);
+    if (end == NULL && reader->pending.size < READER_NAME_MAX_BYTES)
+        return false;
+    if (end == NULL || size >= READER_NAME_MAX_BYTES)
+        return fail(reader);
     buf_reset(&reader->name);
     trim(&line, &size);
     buf_append(&reader->name, line, size);

@@ -72,9 +72,11 @@ name_step(struct reader *reader)
     if (begin == 0) /* it ends by what follows it, too */
         close = least(find(reader, 0, tags->key_open),
                       find_role(reader, 0, FORMAT_CALL_CLOSE));
-    if (end == SIZE_MAX && close == SIZE_MAX)
-        return reader->pending.size < READER_NAME_MAX_BYTES ? false
-                                                            : fail(reader);
+    if (end == SIZE_MAX && close == SIZE_MAX &&
+        reader->pending.size < READER_HEAD_MAX_BYTES)
+        return false;
+    if (least(end, close) >= READER_NAME_MAX_BYTES)
+        return fail(reader);
     if (!name_take(reader, reader->pending.data + begin,
                    least(end, close) - begin))
         return fail(reader);
@@ -166,7 +168,8 @@ key_step(struct reader *reader)
 
         if (at == SIZE_MAX && reader->pending.size < READER_HEAD_MAX_BYTES)
             return false;
-        if (at == SIZE_MAX || at - begin > READER_HEAD_MAX_BYTES) {
+        if (at == SIZE_MAX ||
+            at + strlen(tags->key_close) > READER_HEAD_MAX_BYTES) {
             stray_say(reader);
             return true;
         }

@@ -104,7 +104,7 @@ channel_head_step(struct reader *reader)
         break;
     }
     if (reader_find(reader, ROLE(FORMAT_HEAD_CLOSE), &at, &role) &&
-        at < READER_HEAD_MAX_BYTES) {
+        at + reader_role_size(reader, role) <= READER_HEAD_MAX_BYTES) {
         head_take(reader, reader->pending.data, at);
         reader_drop(reader, at + reader_role_size(reader, role));
         return true;

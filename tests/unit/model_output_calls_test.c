@@ -12,49 +12,27 @@
 
 #include "common/json.h"
 #include "common/prng.h"
-#include "model/output.h"
+#include "tests/unit/model_answer.h"
 
 #include "common/banned.h"
 
-enum { OUT_MAX_BYTES = 1 << 20, CALLS_MAX = 8, END_ID = 2047, SPLITS = 20 };
+enum { SPLITS = 20 };
 
 static const char cases_path[] = "tests/golden/answers/cases.json";
-/* Each tool, its members that are text, as output_rules.tools wants them. */
-static const char tools[] = "get_weather\0city\0\0take_note\0text\0\0"
-                            "list_files\0";
-
-static struct tokenizer *tokenizer;
-static uint32_t byte_ids[256];
 static struct json_doc cases;
-
-/* An answer put together again out of its events. */
-struct answer {
-    struct buf content, reasoning;
-    struct buf names[CALLS_MAX], ids[CALLS_MAX], arguments[CALLS_MAX];
-    size_t calls;
-    enum output_finish finish;
-    uint64_t reasoning_count;
-};
 
 static int
 set_up(void **state)
 {
     struct buf text;
+    bool is_read;
 
     (void)state;
     buf_init(&text, OUT_MAX_BYTES);
-    if (tokenizer_read("tests/models/tiny-chat", &tokenizer, NULL) !=
-            STATUS_OK ||
-        buf_read_file(&text, cases_path, NULL) != STATUS_OK ||
-        json_doc_parse(text.data, text.size, &cases, NULL) != STATUS_OK)
-        return -1;
-    for (uint32_t id = 0; id < tokenizer_vocabulary(tokenizer); id++) {
-        buf_reset(&text);
-        if (tokenizer_append(tokenizer, id, false, &text) && text.size == 1)
-            byte_ids[(uint8_t)text.data[0]] = id;
-    }
+    is_read = buf_read_file(&text, cases_path, NULL) == STATUS_OK &&
+              json_doc_parse(text.data, text.size, &cases, NULL) == STATUS_OK;
     buf_clear(&text);
-    return 0;
+    return is_read ? tiny_tokenizer_read() : -1;
 }
 
 static int
@@ -64,128 +42,6 @@ tear_down(void **state)
     tokenizer_free(tokenizer);
     json_doc_clear(&cases);
     return 0;
-}
-
-static void
-answer_init(struct answer *answer)
-{
-    *answer = (struct answer){.calls = 0};
-    buf_init(&answer->content, OUT_MAX_BYTES);
-    buf_init(&answer->reasoning, OUT_MAX_BYTES);
-    for (size_t i = 0; i < CALLS_MAX; i++) {
-        buf_init(&answer->names[i], OUT_MAX_BYTES);
-        buf_init(&answer->ids[i], OUT_MAX_BYTES);
-        buf_init(&answer->arguments[i], OUT_MAX_BYTES);
-    }
-}
-
-static void
-answer_clear(struct answer *answer)
-{
-    buf_clear(&answer->content);
-    buf_clear(&answer->reasoning);
-    for (size_t i = 0; i < CALLS_MAX; i++) {
-        buf_clear(&answer->names[i]);
-        buf_clear(&answer->ids[i]);
-        buf_clear(&answer->arguments[i]);
-    }
-}
-
-static void
-answer_take(struct answer *answer, const struct output_events *events)
-{
-    const char *text = events->text.data;
-
-    for (size_t i = 0; i < events->count; i++) {
-        const struct output_event *event = &events->items[i];
-
-        assert_true(event->call < CALLS_MAX);
-        switch (event->kind) {
-        case OUTPUT_CONTENT:
-            buf_append(&answer->content, text, event->size);
-            break;
-        case OUTPUT_REASONING:
-            buf_append(&answer->reasoning, text, event->size);
-            break;
-        case OUTPUT_CALL:
-            assert_int_equal(event->call, answer->calls);
-            answer->calls++;
-            buf_append(&answer->ids[event->call], text, event->id_size);
-            buf_append(&answer->names[event->call], text + event->id_size,
-                       event->size - event->id_size);
-            break;
-        case OUTPUT_ARGUMENTS:
-            assert_int_equal(event->call + 1, answer->calls);
-            buf_append(&answer->arguments[event->call], text, event->size);
-            break;
-        }
-        text += event->size;
-    }
-}
-
-static struct output_rules
-rules_of(const char *format)
-{
-    return (struct output_rules){
-        .max_tokens = 100000,
-        .end_ids = {END_ID},
-        .end_id_count = 1,
-        .format = format_named(format),
-        .calls = true,
-        .call_seed = 7,
-        .tools = tools,
-        .tools_size = sizeof(tools),
-    };
-}
-
-/* Read a text: a byte an id, or (with @prng) cut anywhere between characters
- * and tokenised piece by piece; then the end id unless @cut. */
-static void
-read_text(const struct output_rules *rules, const char *text, size_t size,
-          struct prng *prng, bool cut, struct answer *answer)
-{
-    struct output *output = output_new(tokenizer, rules);
-    struct output_events events;
-    const uint32_t end = END_ID;
-
-    answer_init(answer);
-    output_events_init(&events, OUT_MAX_BYTES);
-    for (size_t at = 0; at < size;) {
-        struct token_ids ids = {0};
-        size_t piece = 1;
-
-        if (prng != NULL) {
-            piece = 1 + (size_t)prng_below(prng, 9);
-            while (at + piece < size &&
-                   ((uint8_t)text[at + piece] & 0xc0) == 0x80)
-                piece++;
-            if (piece > size - at)
-                piece = size - at;
-            assert_int_equal(tokenizer_encode(tokenizer, text + at, piece,
-                                              false, &ids, NULL),
-                             STATUS_OK);
-        }
-        for (size_t i = 0; i < (prng == NULL ? 1 : ids.count); i++) {
-            uint32_t id =
-                prng == NULL ? byte_ids[(uint8_t)text[at]] : ids.ids[i];
-
-            output_events_reset(&events);
-            (void)output_next(output, id, &events);
-            answer_take(answer, &events);
-        }
-        free(ids.ids);
-        at += piece;
-    }
-    output_events_reset(&events);
-    if (cut)
-        output_flush_events(output, &events);
-    else
-        (void)output_next(output, end, &events);
-    answer_take(answer, &events);
-    answer->finish = output_finish(output);
-    answer->reasoning_count = output_reasoning_count(output);
-    output_events_clear(&events);
-    output_free(output);
 }
 
 static void
@@ -205,26 +61,6 @@ static const char *
 member(const struct json *object, const char *name)
 {
     return json_as_text(json_get(object, name), NULL);
-}
-
-static void
-assert_arguments(const struct answer *answer, size_t index,
-                 const struct json *wanted)
-{
-    const struct buf *text = &answer->arguments[index];
-    struct json_doc doc = {0};
-    struct buf a, b;
-
-    buf_init(&a, OUT_MAX_BYTES);
-    buf_init(&b, OUT_MAX_BYTES);
-    assert_int_equal(json_doc_parse(text->data, text->size, &doc, NULL),
-                     STATUS_OK);
-    json_dump(doc.root, &a);
-    json_dump(wanted, &b);
-    assert_string_equal(a.data, b.data);
-    json_doc_clear(&doc);
-    buf_clear(&a);
-    buf_clear(&b);
 }
 
 static void
@@ -476,87 +312,6 @@ ids_follow_the_seed_and_the_family(void **state)
     answer_clear(&first);
 }
 
-/* What follows the begin of a call that every family with calls would get. */
-static void
-a_call_begun_in_the_prompt_is_read_on(void **state)
-{
-    (void)state;
-    for (size_t i = 0; format_at(i) != NULL; i++) {
-        const struct format *format = format_at(i);
-        struct output_rules rules = rules_of(format->name);
-        const char *rest = format->syntax == FORMAT_TAGS ? "" : "{}";
-        struct answer answer;
-        struct buf begin;
-
-        if (format->syntax == FORMAT_NONE)
-            continue;
-        buf_init(&begin, OUT_MAX_BYTES);
-        rules.thinks = format->markers[FORMAT_THINK_OPEN] != NULL;
-        format_call_begin(format, rules.thinks, "list_files", 3, &begin);
-        rules.prefix = begin.data;
-        read_text(&rules, rest, strlen(rest), NULL, false, &answer);
-        print_message("%s\n", format->name);
-        assert_int_equal(answer.calls, 1);
-        assert_string_equal(answer.names[0].data, "list_files");
-        assert_string_equal(answer.arguments[0].data, "{}");
-        assert_string_equal(answer.content.data, "");
-        assert_int_equal(answer.finish, OUTPUT_CALLS);
-        if (format->id == FORMAT_ID_OWN)
-            assert_string_equal(answer.ids[0].data, "functions.list_files:3");
-        answer_clear(&answer);
-        buf_clear(&begin);
-    }
-}
-
-static void
-a_family_is_found_by_its_template(void **state)
-{
-    static const struct {
-        const char *file, *name;
-    } templates[] = {
-        {"qwen", "hermes"},     {"glm", "glm"},        {"llama", "llama"},
-        {"harmony", "harmony"}, {"deepseek", "think"}, {"mistral", NULL},
-    };
-    static const char *const sources[][2] = {
-        {"'[TOOL_CALLS]' + name + '[ARGS]'", "mistral"},
-        {"[TOOL_CALLS] [", "mistral-list"},
-        {"<tool_call>\n<function=", "qwen-tags"},
-        {"<|tool_calls_section_begin|>", "kimi"},
-        {"<\xef\xbd\x9ctool\xe2\x96\x81"
-         "calls\xe2\x96\x81"
-         "begin\xef\xbd\x9c>```json",
-         "deepseek"},
-        {"<\xef\xbd\x9ctool\xe2\x96\x81"
-         "calls\xe2\x96\x81"
-         "begin\xef\xbd\x9c>",
-         "deepseek-3.1"},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < COUNT_OF(templates); i++) {
-        const struct format *format;
-        struct buf text;
-        char path[128];
-
-        snprintf(path, sizeof(path), "tests/golden/template/%s.jinja",
-                 templates[i].file);
-        buf_init(&text, OUT_MAX_BYTES);
-        assert_int_equal(buf_read_file(&text, path, NULL), STATUS_OK);
-        format = format_find(text.data, text.size);
-        assert_int_equal(format == NULL, templates[i].name == NULL);
-        if (format != NULL)
-            assert_string_equal(format->name, templates[i].name);
-        buf_clear(&text);
-    }
-    for (size_t i = 0; i < COUNT_OF(sources); i++) {
-        const struct format *format =
-            format_find(sources[i][0], strlen(sources[i][0]));
-
-        assert_non_null(format);
-        assert_string_equal(format->name, sources[i][1]);
-    }
-}
-
 /* The tokenizer of the tests with two special tokens more. */
 static struct tokenizer *
 with_specials(void)
@@ -646,8 +401,6 @@ main(void)
         cmocka_unit_test(an_answer_may_begin_inside_reasoning),
         cmocka_unit_test(one_call_ends_the_answer_when_one_is_asked_for),
         cmocka_unit_test(ids_follow_the_seed_and_the_family),
-        cmocka_unit_test(a_call_begun_in_the_prompt_is_read_on),
-        cmocka_unit_test(a_family_is_found_by_its_template),
         cmocka_unit_test(special_tokens_are_markers_and_never_text),
     };
 
