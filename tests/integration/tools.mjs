@@ -20,16 +20,18 @@ import {
     must,
     network,
     new_account,
+    open_request,
     openai_module,
-    poll,
     root,
     run,
     sse_events,
 } from "./lib.mjs";
 import {
     agent_join,
+    agent_start,
     berth,
     coordinator_start,
+    end,
     folder,
     network_end,
 } from "./own.mjs";
@@ -362,6 +364,30 @@ const events_of = async (job) =>
         (await api("GET", `/api/v1/jobs/${job}/events`, { key: user.key })).text,
     );
 
+// The id of the first call, read while the job lives.
+function first_call_id(job) {
+    return new Promise((resolve, reject) => {
+        const request = open_request("GET", `/api/v1/jobs/${job}/events`, {
+            key: user.key,
+        });
+        let text = "";
+        request.on("error", reject);
+        request.on("response", (response) => {
+            response.setEncoding("utf8");
+            response.on("error", () => {});
+            response.on("data", (data) => {
+                text += data;
+                const call = sse_events(text).find(
+                    ({ event }) => event === "tool_call",
+                );
+                if (call === undefined) return;
+                request.destroy();
+                resolve(JSON.parse(call.data).id);
+            });
+        });
+    });
+}
+
 // What the events say, whatever the borders between them.
 function told(events) {
     const parts = {};
@@ -415,6 +441,63 @@ await check("a call cut by a lost node goes on and repeats nothing", async () =>
         assert.equal(message.content, "Let me see.");
         assert.equal(told(await events_of(job))["id 0"], message.tool_calls[0].id);
     }
+});
+
+await check("a new coordinator gives the call its old id", async () => {
+    const ids = [...(await tokenize(ANSWER)), END_ID];
+    const ended = await submit();
+    await say(ANSWER);
+    await job_ended(ended, { key: user.key });
+    const before = await events_of(ended);
+    const job = await submit();
+    const given = await node.take_run();
+    node.tokens(given, 0, ids.slice(0, -4));
+    const id = await first_call_id(job);
+    await end("coordinator", "SIGKILL");
+    await coordinator_start();
+    assert.deepEqual(await events_of(ended), before, "made again from its ids");
+    const { job: name, attempt } = given;
+    const held = { job: name, attempt, ended: false, done: 0, ids: ids.length };
+    await node.connect([held]);
+    await node.next("job.resume");
+    node.tokens(given, 0, ids);
+    node.done(given, ids.length, "stop");
+    const { result } = await job_ended(job, { key: user.key });
+    const [{ message }] = result.choices;
+    assert.equal(message.tool_calls[0].id, id);
+    assert.deepEqual(message.tool_calls[0].function, CALL);
+});
+
+// --- a real engine ----------------------------------------------------------
+
+await check("a real engine goes on in the call that was begun", async () => {
+    await node.drop();
+    await agent_join("second", "alice");
+    agent_start("second", { models: folder });
+    await node_in_state("second", "lending");
+    const body = chat({
+        tool_choice: "required",
+        parallel_tool_calls: false,
+        temperature: 0,
+        max_tokens: 24,
+    });
+    const whole = await client.chat.completions.create(body);
+    const [{ message, finish_reason }] = whole.choices;
+    assert.equal(message.tool_calls.length, 1);
+    assert.equal(message.tool_calls[0].function.name, TOOL.function.name);
+    assert.ok(message.tool_calls[0].function.arguments.length > 0);
+    assert.match(finish_reason, /^(length|tool_calls)$/);
+    const shown = await berth([
+        "chat",
+        "--model",
+        MODEL,
+        "--temp",
+        "0",
+        "--max-tokens",
+        "4",
+        "Hi",
+    ]);
+    assert.equal(shown.code, 0, shown.stderr);
 });
 
 // --- what is refused --------------------------------------------------------
