@@ -18,6 +18,31 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct app app;
 
+/* The same model with a chat template that knows tools, as "tools". */
+static struct model *
+tiny_tools_new(void)
+{
+    struct model *model = tiny_chat_new();
+    const char *source;
+    struct buf text;
+    size_t size;
+
+    assert(model != NULL);
+    snprintf(model->entry.id, sizeof(model->entry.id), "tools");
+    template_free(model->template);
+    buf_init(&text, TEMPLATE_MAX_BYTES);
+    assert(buf_read_file(&text, "tests/golden/template/qwen.jinja", NULL) ==
+           STATUS_OK);
+    assert(template_parse(text.data, text.size, &model->template, NULL) ==
+           STATUS_OK);
+    buf_clear(&text);
+    source = template_source(model->template, &size);
+    model->format = format_find(source, size);
+    model->knows_tools = true;
+    model->knows_calls = true;
+    return model;
+}
+
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -26,9 +51,10 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argc;
     (void)argv;
     atomic_init(&view->references, 1);
-    view->models = mem_array(1, sizeof(struct model *));
+    view->models = mem_array(2, sizeof(struct model *));
     view->models[0] = tiny_chat_new();
-    view->model_count = 1;
+    view->models[1] = tiny_tools_new();
+    view->model_count = 2;
     assert(view->models[0] != NULL);
     app.snapshots = snapshots_new();
     snapshots_set_catalogue(app.snapshots, view);
@@ -79,6 +105,9 @@ check_job(const struct job *job)
     assert(memchr(job->pool, '\0', sizeof(job->pool)) != NULL);
     assert(job->rules.stop_count <= OUTPUT_STOPS_MAX);
     assert(job->record != NULL);
+    assert(!job->rules.calls ||
+           job->rules.tools[job->rules.tools_size - 1] == '\0');
+    assert(job->rules.prefix == NULL || job->rules.calls);
     check_frame(job);
 }
 
