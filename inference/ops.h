@@ -11,6 +11,7 @@
 #ifndef BERTH_INFERENCE_OPS_H
 #define BERTH_INFERENCE_OPS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -59,8 +60,15 @@ struct vec;
 /* Keys and values of one sequence, all layers. */
 struct kv;
 
+/* What a layer keeps of one position: for each of its heads a key and a value.
+ * With no @value_size the value is the front of the key. */
+struct kv_layer {
+    size_t heads, key_size, value_size;
+};
+
 struct kv_shape {
-    size_t layers, heads, head_dim;
+    size_t layers;
+    const struct kv_layer *layer; /* kept */
 };
 
 /* One row of a pass: an id at a position of a sequence. */
@@ -70,8 +78,21 @@ struct pass_row {
     struct kv *kv;
 };
 
+/* Queries are [heads, key_size], results [heads, value_size]. */
 struct attention_shape {
-    size_t layer, heads, kv_heads, head_dim;
+    size_t layer, heads, kv_heads, key_size, value_size;
+    size_t window;      /* positions looked at, its own among them; 0: all */
+    float scale;        /* of query times key */
+    const float *sinks; /* per head a score without a value; NULL: none */
+};
+
+/* Of each piece of @head_size elements @size turn, from @first on: halves of
+ * them with each other, or neighbours. */
+struct rope_shape {
+    size_t head_size, first, size;
+    bool neighbours;
+    const float *frequencies; /* radians per position, size / 2 of them */
+    float amplitude;          /* of sines and cosines */
 };
 
 /* @count rows are worked on by every operation that takes a count. */
@@ -98,11 +119,11 @@ struct ops {
     /* Each piece of @norm->size elements on its own; out may be in. */
     void (*rmsnorm)(void *ctx, struct vec *out, const struct vec *in,
                     size_t count, const struct norm *norm);
-    /* Rotate halves of each head by position x frequency, in place;
-     * @frequencies has head_dim / 2 items. */
+    /* Turn by position x frequency, in place. */
     void (*rope)(void *ctx, struct vec *x, const struct pass_row *rows,
-                 size_t count, size_t head_dim, const float *frequencies);
-    /* Store keys and values of the rows in their sequences. */
+                 size_t count, const struct rope_shape *shape);
+    /* Store keys and values (NULL where keys are both) of the rows in their
+     * sequences. */
     void (*kv_write)(void *ctx, const struct vec *keys,
                      const struct vec *values, const struct pass_row *rows,
                      size_t count, size_t layer);
@@ -113,11 +134,18 @@ struct ops {
     /* gate[i] = silu(gate[i]) * up[i] */
     void (*silu_mul)(void *ctx, struct vec *gate, const struct vec *up,
                      size_t count);
+    /* gate[i] = g * sigmoid(1.702 g) * (u + 1), where g is gate[i] up to
+     * @limit and u is up[i] within it */
+    void (*swiglu_limited)(void *ctx, struct vec *gate, const struct vec *up,
+                           size_t count, float limit);
     /* x[i] += y[i] */
     void (*add)(void *ctx, struct vec *x, const struct vec *y, size_t count);
     /* One row of @in becomes row @to of @out. */
     void (*row_copy)(void *ctx, struct vec *out, size_t to,
                      const struct vec *in, size_t from);
+    /* Row @to of @x += scale * row @from of @y. */
+    void (*row_add)(void *ctx, struct vec *x, size_t to, const struct vec *y,
+                    size_t from, float scale);
 };
 
 /* A backend in use: made by its open function, ended by ops->close(ctx). */

@@ -1,67 +1,33 @@
-/* transformer.c - embedding, layers of attention and mlp, head. */
-#include "inference/transformer.h"
+/* transformer.c - embedding, layers of attention and feed-forward, head. */
+#include "inference/transformer_parts.h"
 
 #include <assert.h>
 #include <math.h>
 
 #include "common/mem.h"
+#include "inference/rope.h"
 
 #include "common/banned.h"
 
-struct transformer {
-    const struct ops *ops;
-    void *ctx;
-    const struct model_config *config;
-    const struct weights *weights;
-    float *frequencies; /* head_dim / 2: radians per position */
-    struct kv_shape kv_shape;
-    struct vec *hidden, *normed, *query, *key, *value, *mixed, *gate, *up;
-    struct vec *last, *logits;
-};
-
-/* Llama 3.1: long wavelengths are stretched by the factor, short ones kept,
- * those between blended. */
-static double
-llama3_scaled(const struct model_config *config, double frequency)
+static struct kv_layer *
+kv_layers_make(const struct model_config *config)
 {
-    double wavelength = 2 * 3.14159265358979323846 / frequency;
-    double original = config->rope_original_context;
-    double low = (double)config->rope_low_freq_factor;
-    double high = (double)config->rope_high_freq_factor;
-    double factor = (double)config->rope_factor;
-    double blend;
+    struct kv_layer *layers = mem_array(config->layers, sizeof(*layers));
 
-    if (wavelength < original / high)
-        return frequency;
-    if (wavelength > original / low)
-        return frequency / factor;
-    blend = (original / wavelength - low) / (high - low);
-    return (1 - blend) * frequency / factor + blend * frequency;
+    for (size_t i = 0; i < config->layers; i++)
+        layers[i] = (struct kv_layer){.heads = config->kv_heads,
+                                      .key_size = config->head_dim,
+                                      .value_size = config->head_dim};
+    return layers;
 }
 
-static float *
-frequencies_make(const struct model_config *config)
+static struct rope_shape
+rope_make(const struct model_config *config)
 {
-    size_t half = config->head_dim / 2;
-    float *frequencies = mem_array(half, sizeof(float));
-
-    for (size_t i = 0; i < half; i++) {
-        double frequency = pow((double)config->rope_theta,
-                               -2.0 * (double)i / (double)config->head_dim);
-
-        switch (config->rope_scaling) {
-        case ROPE_PLAIN:
-            break;
-        case ROPE_LINEAR:
-            frequency /= (double)config->rope_factor;
-            break;
-        case ROPE_LLAMA3:
-            frequency = llama3_scaled(config, frequency);
-            break;
-        }
-        frequencies[i] = (float)frequency;
-    }
-    return frequencies;
+    return (struct rope_shape){.head_size = config->head_dim,
+                               .size = config->rotary,
+                               .frequencies = rope_frequencies(config),
+                               .amplitude = config->rope_amplitude};
 }
 
 struct transformer *
@@ -76,22 +42,20 @@ transformer_new(const struct backend *backend,
     size_t keys = (size_t)config->kv_heads * config->head_dim;
     const size_t rows = TRANSFORMER_ROWS_MAX;
 
-    t->ops = ops;
-    t->ctx = ctx;
-    t->config = config;
-    t->weights = weights;
-    t->frequencies = frequencies_make(config);
-    t->kv_shape = (struct kv_shape){.layers = config->layers,
-                                    .heads = config->kv_heads,
-                                    .head_dim = config->head_dim};
+    *t = (struct transformer){.ops = ops,
+                              .ctx = ctx,
+                              .config = config,
+                              .weights = weights,
+                              .rope = rope_make(config),
+                              .kv_shape = {.layers = config->layers,
+                                           .layer = kv_layers_make(config)}};
     t->hidden = ops->vec_new(ctx, rows, config->hidden);
     t->normed = ops->vec_new(ctx, rows, config->hidden);
     t->query = ops->vec_new(ctx, rows, queries);
     t->key = ops->vec_new(ctx, rows, keys);
     t->value = ops->vec_new(ctx, rows, keys);
     t->mixed = ops->vec_new(ctx, rows, queries);
-    t->gate = ops->vec_new(ctx, rows, config->intermediate);
-    t->up = ops->vec_new(ctx, rows, config->intermediate);
+    feed_forward_init(t);
     t->last = ops->vec_new(ctx, TRANSFORMER_LOGITS_MAX, config->hidden);
     t->logits = ops->vec_new(ctx, TRANSFORMER_LOGITS_MAX, config->vocab);
     return t;
@@ -108,11 +72,11 @@ transformer_free(struct transformer *t)
     t->ops->vec_free(t->ctx, t->key);
     t->ops->vec_free(t->ctx, t->value);
     t->ops->vec_free(t->ctx, t->mixed);
-    t->ops->vec_free(t->ctx, t->gate);
-    t->ops->vec_free(t->ctx, t->up);
     t->ops->vec_free(t->ctx, t->last);
     t->ops->vec_free(t->ctx, t->logits);
-    free(t->frequencies);
+    feed_forward_clear(t);
+    free((void *)(uintptr_t)t->kv_shape.layer);
+    free((void *)(uintptr_t)t->rope.frequencies);
     free(t);
 }
 
@@ -134,14 +98,33 @@ transformer_kv_token_bytes(const struct transformer *t)
     return t->ops->kv_token_bytes(&t->kv_shape);
 }
 
-static void
-normalise(struct transformer *t, struct vec *out, const struct vec *in,
-          size_t count, const float *weight, size_t size)
+void
+transformer_normalise(struct transformer *t, struct vec *out,
+                      const struct vec *in, size_t count, const float *weight,
+                      size_t size)
 {
     struct norm norm = {
         .weight = weight, .size = size, .eps = t->config->norm_eps};
 
     t->ops->rmsnorm(t->ctx, out, in, count, &norm);
+}
+
+static struct attention_shape
+attention_shape_of(const struct transformer *t, size_t layer)
+{
+    const struct model_config *config = t->config;
+    const struct layer_weights *w = &t->weights->layers[layer];
+
+    return (struct attention_shape){
+        .layer = layer,
+        .heads = config->heads,
+        .kv_heads = config->kv_heads,
+        .key_size = config->head_dim,
+        .value_size = config->head_dim,
+        .window =
+            config->layer_kinds[layer] == LAYER_WINDOW ? config->window : 0,
+        .scale = 1.0f / sqrtf((float)config->head_dim),
+        .sinks = w->vector[VECTOR_SINKS]};
 }
 
 static void
@@ -151,39 +134,24 @@ attend(struct transformer *t, size_t layer, const struct pass_row *rows,
     const struct layer_weights *w = &t->weights->layers[layer];
     const struct ops *ops = t->ops;
     size_t head_dim = t->config->head_dim;
-    struct attention_shape shape = {.layer = layer,
-                                    .heads = t->config->heads,
-                                    .kv_heads = t->config->kv_heads,
-                                    .head_dim = head_dim};
+    struct attention_shape shape = attention_shape_of(t, layer);
 
-    normalise(t, t->normed, t->hidden, count, w->attention_norm,
-              t->config->hidden);
-    ops->linear(t->ctx, t->query, t->normed, count, &w->query);
-    ops->linear(t->ctx, t->key, t->normed, count, &w->key);
-    ops->linear(t->ctx, t->value, t->normed, count, &w->value);
+    transformer_normalise(t, t->normed, t->hidden, count,
+                          w->vector[VECTOR_ATTENTION_NORM], t->config->hidden);
+    ops->linear(t->ctx, t->query, t->normed, count, &w->matrix[MATRIX_QUERY]);
+    ops->linear(t->ctx, t->key, t->normed, count, &w->matrix[MATRIX_KEY]);
+    ops->linear(t->ctx, t->value, t->normed, count, &w->matrix[MATRIX_VALUE]);
     if (t->config->qk_norm) {
-        normalise(t, t->query, t->query, count, w->query_norm, head_dim);
-        normalise(t, t->key, t->key, count, w->key_norm, head_dim);
+        transformer_normalise(t, t->query, t->query, count,
+                              w->vector[VECTOR_QUERY_NORM], head_dim);
+        transformer_normalise(t, t->key, t->key, count,
+                              w->vector[VECTOR_KEY_NORM], head_dim);
     }
-    ops->rope(t->ctx, t->query, rows, count, head_dim, t->frequencies);
-    ops->rope(t->ctx, t->key, rows, count, head_dim, t->frequencies);
+    ops->rope(t->ctx, t->query, rows, count, &t->rope);
+    ops->rope(t->ctx, t->key, rows, count, &t->rope);
     ops->kv_write(t->ctx, t->key, t->value, rows, count, layer);
     ops->attention(t->ctx, t->mixed, t->query, rows, count, &shape);
-    ops->linear(t->ctx, t->normed, t->mixed, count, &w->output);
-    ops->add(t->ctx, t->hidden, t->normed, count);
-}
-
-static void
-feed_forward(struct transformer *t, size_t layer, size_t count)
-{
-    const struct layer_weights *w = &t->weights->layers[layer];
-    const struct ops *ops = t->ops;
-
-    normalise(t, t->normed, t->hidden, count, w->mlp_norm, t->config->hidden);
-    ops->linear(t->ctx, t->gate, t->normed, count, &w->gate);
-    ops->linear(t->ctx, t->up, t->normed, count, &w->up);
-    ops->silu_mul(t->ctx, t->gate, t->up, count);
-    ops->linear(t->ctx, t->normed, t->gate, count, &w->down);
+    ops->linear(t->ctx, t->normed, t->mixed, count, &w->matrix[MATRIX_OUTPUT]);
     ops->add(t->ctx, t->hidden, t->normed, count);
 }
 
@@ -206,8 +174,8 @@ transformer_pass(struct transformer *t, const struct pass_row *rows,
         assert(wanted[i] < count);
         ops->row_copy(t->ctx, t->last, i, t->hidden, wanted[i]);
     }
-    normalise(t, t->last, t->last, wanted_count, t->weights->final_norm,
-              t->config->hidden);
+    transformer_normalise(t, t->last, t->last, wanted_count,
+                          t->weights->final_norm, t->config->hidden);
     ops->linear(t->ctx, t->logits, t->last, wanted_count, &t->weights->head);
 }
 

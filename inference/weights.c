@@ -70,6 +70,23 @@ tensor_find(const struct placing *placing, const char *name,
     return STATUS_OK;
 }
 
+/* A tensor of three dimensions is as many matrices, one under the other. */
+static uint64_t
+last_of(const struct tensor_info *info)
+{
+    return info->shape[info->rank - 1];
+}
+
+static uint64_t
+rows_of(const struct tensor_info *info)
+{
+    uint64_t rows = 1;
+
+    for (size_t i = 0; i + 1 < info->rank; i++)
+        rows *= info->shape[i];
+    return rows;
+}
+
 /* A vector of @size elements as floats of our own. */
 static enum status
 vector_read(const struct placing *placing, const char *name, size_t size,
@@ -81,7 +98,7 @@ vector_read(const struct placing *placing, const char *name, size_t size,
 
     if (status != STATUS_OK)
         return status;
-    if (info->rank != 1 || info->shape[0] != size ||
+    if (info->rank == 0 || rows_of(info) * last_of(info) != size ||
         (info->dtype != DTYPE_F32 && info->dtype != DTYPE_F16 &&
          info->dtype != DTYPE_BF16))
         return error_set(placing->err, STATUS_INVALID,
@@ -136,7 +153,7 @@ quantised_find(const struct placing *placing, const char *name,
 {
     char part[TENSOR_NAME_BYTES + 16];
     const struct tensor_info *scales, *biases = NULL;
-    uint64_t bits = info->shape[1] * 32 / out->cols;
+    uint64_t bits = last_of(info) * 32 / out->cols;
     enum status status;
 
     snprintf(part, sizeof(part), "%s.scales", name);
@@ -149,19 +166,19 @@ quantised_find(const struct placing *placing, const char *name,
         status = tensor_find(placing, part, &biases, &out->biases);
         if (status != STATUS_OK)
             return status;
-        if (!affine_format(bits, &out->format) || biases->rank != 2 ||
-            biases->shape[0] != scales->shape[0] ||
-            biases->shape[1] != scales->shape[1] ||
+        if (!affine_format(bits, &out->format) ||
+            rows_of(biases) != rows_of(scales) ||
+            last_of(biases) != last_of(scales) ||
             biases->dtype != scales->dtype ||
             (scales->dtype != DTYPE_F32 && scales->dtype != DTYPE_F16 &&
              scales->dtype != DTYPE_BF16))
             return quantised_refuse(placing, name);
     }
-    if (info->shape[1] * 32 != bits * out->cols || scales->rank != 2 ||
-        scales->shape[0] != out->rows || scales->shape[1] == 0 ||
-        out->cols % scales->shape[1] != 0)
+    if (last_of(info) * 32 != bits * out->cols ||
+        rows_of(scales) != out->rows || last_of(scales) == 0 ||
+        out->cols % last_of(scales) != 0)
         return quantised_refuse(placing, name);
-    out->group = out->cols / (size_t)scales->shape[1];
+    out->group = out->cols / (size_t)last_of(scales);
     if ((out->group != 32 && out->group != 64 && out->group != 128) ||
         (biases == NULL && (bits != 4 || out->group != 32)))
         return quantised_refuse(placing, name);
@@ -173,7 +190,7 @@ static enum status
 plain_format(const struct placing *placing, const char *name,
              const struct tensor_info *info, struct weight *out)
 {
-    if (info->shape[1] != out->cols)
+    if (last_of(info) != out->cols)
         return error_set(placing->err, STATUS_INVALID,
                          "%s: tensor %s.weight must have %zu columns",
                          placing->dir->path, name, out->cols);
@@ -205,7 +222,7 @@ matrix_find(const struct placing *placing, const char *name, size_t rows,
     status = tensor_find(placing, part, &info, &out->data);
     if (status != STATUS_OK)
         return status;
-    if (info->rank != 2 || info->shape[0] != rows)
+    if (info->rank < 2 || rows_of(info) != rows)
         return error_set(placing->err, STATUS_INVALID,
                          "%s: tensor %s must have %zu rows", placing->dir->path,
                          part, rows);
@@ -215,20 +232,20 @@ matrix_find(const struct placing *placing, const char *name, size_t rows,
     return plain_format(placing, name, info, out);
 }
 
-/* A matrix of a layer, with its bias when the config says so. */
+/* A matrix of a layer, with its bias when there is one. */
 static enum status
-projection_find(const struct placing *placing, size_t layer, const char *name,
-                bool biased, struct weight *out)
+module_find(const struct placing *placing, size_t layer,
+            const struct matrix_module *m, struct weight *out)
 {
     char whole[TENSOR_NAME_BYTES];
     char part[TENSOR_NAME_BYTES + 16];
+    size_t rows = (size_t)((m->count == 0 ? 1 : m->count) * m->rows);
     float *offset = NULL;
-    size_t rows = out->rows;
     enum status status;
 
-    snprintf(whole, sizeof(whole), "model.layers.%zu.%s", layer, name);
-    status = matrix_find(placing, whole, rows, out->cols, out);
-    if (status != STATUS_OK || !biased)
+    snprintf(whole, sizeof(whole), "model.layers.%zu.%s", layer, m->name);
+    status = matrix_find(placing, whole, rows, (size_t)m->cols, out);
+    if (status != STATUS_OK || !m->bias)
         return status;
     snprintf(part, sizeof(part), "%s.bias", whole);
     status = vector_read(placing, part, rows, &offset);
@@ -237,72 +254,25 @@ projection_find(const struct placing *placing, size_t layer, const char *name,
 }
 
 static enum status
-norms_find(const struct placing *placing, size_t layer,
-           struct layer_weights *weights)
-{
-    const struct model_config *config = &placing->dir->config;
-    const struct {
-        const char *name;
-        size_t size;
-        float **to;
-        bool present;
-    } norms[] = {
-        {"input_layernorm", config->hidden, &weights->attention_norm, true},
-        {"post_attention_layernorm", config->hidden, &weights->mlp_norm, true},
-        {"self_attn.q_norm", config->head_dim, &weights->query_norm,
-         config->qk_norm},
-        {"self_attn.k_norm", config->head_dim, &weights->key_norm,
-         config->qk_norm},
-    };
-    enum status status = STATUS_OK;
-
-    for (size_t i = 0; status == STATUS_OK && i < COUNT_OF(norms); i++) {
-        char name[TENSOR_NAME_BYTES];
-
-        if (!norms[i].present)
-            continue;
-        snprintf(name, sizeof(name), "model.layers.%zu.%s.weight", layer,
-                 norms[i].name);
-        status = vector_read(placing, name, norms[i].size, norms[i].to);
-    }
-    return status;
-}
-
-static enum status
 layer_find(const struct placing *placing, size_t layer,
            struct layer_weights *weights)
 {
-    const struct model_config *config = &placing->dir->config;
-    size_t queries = (size_t)config->heads * config->head_dim;
-    size_t keys = (size_t)config->kv_heads * config->head_dim;
-    const struct {
-        const char *name;
-        size_t rows, cols;
-        bool biased;
-        struct weight *to;
-    } matrices[] = {
-        {"self_attn.q_proj", queries, config->hidden, config->attention_bias,
-         &weights->query},
-        {"self_attn.k_proj", keys, config->hidden, config->attention_bias,
-         &weights->key},
-        {"self_attn.v_proj", keys, config->hidden, config->attention_bias,
-         &weights->value},
-        {"self_attn.o_proj", config->hidden, queries, config->attention_bias,
-         &weights->output},
-        {"mlp.gate_proj", config->intermediate, config->hidden,
-         config->mlp_bias, &weights->gate},
-        {"mlp.up_proj", config->intermediate, config->hidden, config->mlp_bias,
-         &weights->up},
-        {"mlp.down_proj", config->hidden, config->intermediate,
-         config->mlp_bias, &weights->down},
-    };
-    enum status status = norms_find(placing, layer, weights);
+    enum status status = STATUS_OK;
+    struct modules modules;
 
-    for (size_t i = 0; status == STATUS_OK && i < COUNT_OF(matrices); i++) {
-        matrices[i].to->rows = matrices[i].rows;
-        matrices[i].to->cols = matrices[i].cols;
-        status = projection_find(placing, layer, matrices[i].name,
-                                 matrices[i].biased, matrices[i].to);
+    model_modules(&placing->dir->config, (uint32_t)layer, &modules);
+    for (size_t i = 0; status == STATUS_OK && i < modules.matrix_count; i++) {
+        const struct matrix_module *m = &modules.matrices[i];
+
+        status = module_find(placing, layer, m, &weights->matrix[m->role]);
+    }
+    for (size_t i = 0; status == STATUS_OK && i < modules.vector_count; i++) {
+        const struct vector_module *v = &modules.vectors[i];
+        char name[TENSOR_NAME_BYTES];
+
+        snprintf(name, sizeof(name), "model.layers.%zu.%s", layer, v->name);
+        status = vector_read(placing, name, (size_t)v->size,
+                             &weights->vector[v->role]);
     }
     return status;
 }
@@ -341,13 +311,52 @@ matrix_bytes(const struct weight *weight)
     return row * weight->rows;
 }
 
-static uint64_t
-layer_bytes(const struct layer_weights *layer)
+static bool
+is_of_experts(size_t role)
 {
-    return matrix_bytes(&layer->query) + matrix_bytes(&layer->key) +
-           matrix_bytes(&layer->value) + matrix_bytes(&layer->output) +
-           matrix_bytes(&layer->gate) + matrix_bytes(&layer->up) +
-           matrix_bytes(&layer->down);
+    return role == MATRIX_EXPERT_GATE || role == MATRIX_EXPERT_UP ||
+           role == MATRIX_EXPERT_DOWN;
+}
+
+/* Read for one token: of the experts those that are used. */
+static uint64_t
+layer_bytes(const struct layer_weights *layer,
+            const struct model_experts *experts)
+{
+    uint64_t bytes = 0;
+
+    for (size_t role = 0; role < MATRIX_ROLES; role++) {
+        const struct weight *matrix = &layer->matrix[role];
+
+        if (matrix->rows == 0)
+            continue;
+        bytes += is_of_experts(role)
+                     ? matrix_bytes(matrix) / experts->count * experts->used
+                     : matrix_bytes(matrix);
+    }
+    return bytes;
+}
+
+struct weight
+weight_part(const struct weight *weight, size_t index, size_t rows)
+{
+    struct weight part = *weight;
+    size_t first = index * rows;
+
+    assert(first + rows <= weight->rows);
+    part.rows = rows;
+    part.data += first * weight->row_bytes;
+    if (weight->scales != NULL) {
+        size_t row = weight->cols / weight->group *
+                     (size_t)dtype_bytes(weight->scale_dtype);
+
+        part.scales += first * row;
+        if (weight->biases != NULL)
+            part.biases += first * row;
+    }
+    if (weight->offset != NULL)
+        part.offset += first;
+    return part;
 }
 
 enum status
@@ -374,7 +383,8 @@ weights_open(const struct model_directory *dir, struct weights *weights,
     }
     weights->bytes_per_token = matrix_bytes(&weights->head);
     for (size_t i = 0; i < dir->config.layers; i++)
-        weights->bytes_per_token += layer_bytes(&weights->layers[i]);
+        weights->bytes_per_token +=
+            layer_bytes(&weights->layers[i], &dir->config.experts);
     return STATUS_OK;
 }
 
@@ -388,16 +398,10 @@ offset_free(struct weight *weight)
 static void
 layer_close(struct layer_weights *layer)
 {
-    struct weight *matrices[] = {&layer->query,  &layer->key,  &layer->value,
-                                 &layer->output, &layer->gate, &layer->up,
-                                 &layer->down};
-
-    for (size_t i = 0; i < COUNT_OF(matrices); i++)
-        offset_free(matrices[i]);
-    free(layer->attention_norm);
-    free(layer->mlp_norm);
-    free(layer->query_norm);
-    free(layer->key_norm);
+    for (size_t role = 0; role < MATRIX_ROLES; role++)
+        offset_free(&layer->matrix[role]);
+    for (size_t role = 0; role < VECTOR_ROLES; role++)
+        free(layer->vector[role]);
 }
 
 void

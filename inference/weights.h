@@ -13,13 +13,13 @@
 #include "common/attrs.h"
 #include "common/error.h"
 #include "inference/ops.h"
-#include "model/directory.h"
+#include "model/modules.h"
 
+/* By their roles (model/modules.h); NULL and empty where a layer has none.
+ * Experts lie one under the other in one matrix: weight_part. */
 struct layer_weights {
-    float *attention_norm, *mlp_norm;
-    float *query_norm, *key_norm; /* qwen3; NULL otherwise */
-    struct weight query, key, value, output;
-    struct weight gate, up, down;
+    struct weight matrix[MATRIX_ROLES];
+    float *vector[VECTOR_ROLES];
 };
 
 struct mapping;
@@ -37,6 +37,9 @@ struct weights {
 /* @dir is borrowed for the call. STATUS_INVALID names the tensor. */
 MUST_CHECK enum status weights_open(const struct model_directory *dir,
                                     struct weights *weights, struct error *err);
+/* The @index-th part of @rows rows. */
+struct weight weight_part(const struct weight *weight, size_t index,
+                          size_t rows);
 void weights_close(struct weights *weights, const struct model_config *config);
 
 #endif

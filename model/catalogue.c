@@ -9,6 +9,7 @@
 
 #include "common/mem.h"
 #include "model/file.h"
+#include "model/modules.h"
 
 #include "common/banned.h"
 
@@ -60,32 +61,29 @@ const size_t catalogue_field_count = COUNT_OF(catalogue_fields);
 
 /* --- numbers --------------------------------------------------------------*/
 
-/* Elements of the matrices of one layer. */
-static uint64_t
-layer_matrices(const struct model_config *c)
+/* Elements of a layer: all that are stored, and those of matrices that one
+ * position is multiplied with. */
+struct elements {
+    uint64_t stored, multiplied;
+};
+
+static void
+count_layer(const struct model_config *c, uint32_t layer,
+            struct elements *elements)
 {
-    uint64_t q = (uint64_t)c->heads * c->head_dim;
-    uint64_t kv = (uint64_t)c->kv_heads * c->head_dim;
+    struct modules modules;
 
-    return c->hidden * (q + 2 * kv) + q * c->hidden +
-           3 * (uint64_t)c->hidden * c->intermediate;
-}
+    model_modules(c, layer, &modules);
+    for (size_t i = 0; i < modules.matrix_count; i++) {
+        const struct matrix_module *m = &modules.matrices[i];
+        uint64_t one = m->rows * m->cols;
 
-/* Norms and biases of one layer. */
-static uint64_t
-layer_vectors(const struct model_config *c)
-{
-    uint64_t q = (uint64_t)c->heads * c->head_dim;
-    uint64_t kv = (uint64_t)c->kv_heads * c->head_dim;
-    uint64_t count = 2 * (uint64_t)c->hidden;
-
-    if (c->qk_norm)
-        count += 2 * (uint64_t)c->head_dim;
-    if (c->attention_bias)
-        count += q + 2 * kv + c->hidden;
-    if (c->mlp_bias)
-        count += 2 * (uint64_t)c->intermediate + c->hidden;
-    return count;
+        elements->stored +=
+            (m->count == 0 ? 1 : m->count) * (one + (m->bias ? m->rows : 0));
+        elements->multiplied += (m->count == 0 ? 1 : c->experts.used) * one;
+    }
+    for (size_t i = 0; i < modules.vector_count; i++)
+        elements->stored += modules.vectors[i].size;
 }
 
 static bool
@@ -106,17 +104,31 @@ is_read(const struct model_config *config, const char *name)
     return strstr(name, "rotary_emb.") == NULL;
 }
 
+/* Of all experts together, of which a token needs some. */
+static bool
+is_of_experts(const struct model_config *config, const char *name)
+{
+    return config->experts.router != ROUTER_NONE &&
+           (strstr(name, ".mlp.switch_mlp.") != NULL ||
+            strstr(name, ".mlp.experts.") != NULL);
+}
+
 static uint64_t
 bytes_per_token(const struct model_directory *dir)
 {
+    const struct model_experts *experts = &dir->config.experts;
     uint64_t bytes = 0;
 
     for (size_t i = 0; i < dir->shard_count; i++) {
         const struct safetensors *file = &dir->shards[i].file;
 
         for (size_t t = 0; t < file->tensor_count; t++) {
-            if (is_read(&dir->config, file->tensors[t].name))
-                bytes += file->tensors[t].bytes;
+            const struct tensor_info *tensor = &file->tensors[t];
+
+            if (is_read(&dir->config, tensor->name))
+                bytes += is_of_experts(&dir->config, tensor->name)
+                             ? tensor->bytes / experts->count * experts->used
+                             : tensor->bytes;
         }
     }
     return bytes;
@@ -151,8 +163,10 @@ fill_numbers(const struct model_directory *dir, struct catalogue_entry *entry)
 {
     const struct model_config *c = &dir->config;
     uint64_t embedding = (uint64_t)c->vocab * c->hidden;
-    uint64_t matrices = layer_matrices(c);
+    struct elements elements = {0, 0};
 
+    for (uint32_t i = 0; i < c->layers; i++)
+        count_layer(c, i, &elements);
     entry->layers = c->layers;
     entry->hidden = c->hidden;
     entry->heads = c->heads;
@@ -160,13 +174,12 @@ fill_numbers(const struct model_directory *dir, struct catalogue_entry *entry)
     entry->head_dim = c->head_dim;
     entry->vocab = c->vocab;
     entry->context = c->context;
-    entry->parameters = c->layers * (matrices + layer_vectors(c)) + c->hidden +
-                        embedding * (c->tied_head ? 1 : 2);
+    entry->parameters =
+        elements.stored + c->hidden + embedding * (c->tied_head ? 1 : 2);
     entry->weight_bytes = dir->weight_bytes;
     entry->bytes_per_token = bytes_per_token(dir);
-    entry->kv_bytes_per_token =
-        2 * (uint64_t)c->layers * c->kv_heads * c->head_dim * KV_ELEMENT_BYTES;
-    entry->flop_per_token = 2 * (c->layers * matrices + embedding);
+    entry->kv_bytes_per_token = model_config_kv_elements(c) * KV_ELEMENT_BYTES;
+    entry->flop_per_token = 2 * (elements.multiplied + embedding);
     entry->attention_flop = 2 * (uint64_t)c->heads * c->head_dim * c->layers;
 }
 

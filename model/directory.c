@@ -3,11 +3,11 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/mem.h"
+#include "model/directory_tensors.h"
 #include "model/file.h"
 
 #include "common/banned.h"
@@ -18,7 +18,6 @@
 enum {
     CONFIG_MAX_BYTES = 1024 * 1024,
     INDEX_MAX_BYTES = 64 * 1024 * 1024,
-    TENSOR_NAME_BYTES = 256,
     SHARD_NAME_BYTES = 256,
 };
 
@@ -226,266 +225,6 @@ check_index(const struct model_directory *dir, const struct json *map,
     return STATUS_OK;
 }
 
-/* What the checks of one directory share. */
-struct check {
-    const struct model_directory *dir;
-    const struct json *config;
-    struct error *err;
-};
-
-static void
-shape_text(const uint64_t *shape, size_t rank, char *text, size_t size)
-{
-    size_t used = 0;
-
-    text[0] = '\0';
-    for (size_t i = 0; i < rank && used < size; i++) {
-        int written = snprintf(text + used, size - used, "%s%" PRIu64,
-                               i == 0 ? "" : ", ", shape[i]);
-        used += (size_t)written;
-    }
-}
-
-/* @name must be there with @rank dimensions @shape and one of @dtypes (a set
- * of bits). */
-static enum status
-check_tensor(const struct check *check, const char *name, unsigned dtypes,
-             const uint64_t *shape, size_t rank)
-{
-    const struct tensor_info *tensor =
-        model_directory_find(check->dir, name, NULL);
-    char expected[64];
-    char found[200];
-
-    shape_text(shape, rank, expected, sizeof(expected));
-    if (tensor == NULL) {
-        error_set(check->err, STATUS_INVALID,
-                  "tensor %s [%s] is missing from %s: download the model again",
-                  name, expected, check->dir->path);
-        return error_tag(check->err, "tensor_missing", name);
-    }
-    if (tensor->rank != rank ||
-        memcmp(tensor->shape, shape, rank * sizeof(shape[0])) != 0) {
-        shape_text(tensor->shape, tensor->rank, found, sizeof(found));
-        error_set(check->err, STATUS_INVALID,
-                  "tensor %s has shape [%.90s], expected [%s]: config.json and "
-                  "weights are not of one model, download it again",
-                  name, found, expected);
-        return error_tag(check->err, "tensor_shape", name);
-    }
-    if ((dtypes & 1U << tensor->dtype) == 0) {
-        error_set(check->err, STATUS_INVALID,
-                  "tensor %s has dtype %s, expected %s: choose another model",
-                  name, dtype_name(tensor->dtype),
-                  (dtypes & 1U << DTYPE_U32) != 0  ? "U32"
-                  : (dtypes & 1U << DTYPE_U8) != 0 ? "U8"
-                                                   : "BF16, F16 or F32");
-        return error_tag(check->err, "tensor_dtype", name);
-    }
-    return STATUS_OK;
-}
-
-static const unsigned float_dtypes =
-    1U << DTYPE_F32 | 1U << DTYPE_F16 | 1U << DTYPE_BF16;
-
-static enum status
-check_vector(const struct check *check, const char *module, const char *part,
-             uint64_t size)
-{
-    char name[TENSOR_NAME_BYTES];
-
-    snprintf(name, sizeof(name), "%s.%s", module, part);
-    return check_tensor(check, name, float_dtypes, &size, 1);
-}
-
-static enum status
-check_quantised(const struct check *check, const char *module, uint64_t out,
-                uint64_t in, const struct quantisation *how)
-{
-    bool affine = how->mode == QUANTISED_AFFINE;
-    uint64_t packed[] = {out, in * how->bits / 32};
-    uint64_t grouped[] = {out, in / how->group};
-    char name[TENSOR_NAME_BYTES];
-    enum status status = STATUS_OK;
-
-    if (in % how->group != 0) {
-        error_set(check->err, STATUS_INVALID,
-                  "%s: %" PRIu64 " inputs are no whole number of groups of %u",
-                  module, in, how->group);
-        return error_tag(check->err, "tensor_shape", module);
-    }
-    snprintf(name, sizeof(name), "%s.weight", module);
-    status = check_tensor(check, name, 1U << DTYPE_U32, packed, 2);
-    snprintf(name, sizeof(name), "%s.scales", module);
-    if (status == STATUS_OK)
-        status = check_tensor(
-            check, name, affine ? float_dtypes : 1U << DTYPE_U8, grouped, 2);
-    snprintf(name, sizeof(name), "%s.biases", module);
-    if (status == STATUS_OK && affine)
-        status = check_tensor(check, name, float_dtypes, grouped, 2);
-    return status;
-}
-
-/* A matrix is quantised when it has scales, as MLX decides it: a quantised
- * model may keep some of its layers as they were. */
-static enum status
-check_matrix(const struct check *check, const char *module, uint64_t out,
-             uint64_t in)
-{
-    const uint64_t shape[] = {out, in};
-    char name[TENSOR_NAME_BYTES];
-    struct quantisation how;
-    enum status status =
-        model_config_quantisation(check->config, module, &how, check->err);
-
-    if (status != STATUS_OK)
-        return status;
-    snprintf(name, sizeof(name), "%s.scales", module);
-    if (how.mode != QUANTISED_NOT &&
-        model_directory_find(check->dir, name, NULL) != NULL)
-        return check_quantised(check, module, out, in, &how);
-    snprintf(name, sizeof(name), "%s.weight", module);
-    return check_tensor(check, name, float_dtypes, shape, 2);
-}
-
-/* Left out, a bias would change every answer without a word. */
-static enum status
-check_no_bias(const struct check *check, const char *module)
-{
-    char name[TENSOR_NAME_BYTES];
-
-    snprintf(name, sizeof(name), "%s.bias", module);
-    if (model_directory_find(check->dir, name, NULL) == NULL)
-        return STATUS_OK;
-    error_set(check->err, STATUS_INVALID,
-              "tensor %s is there and config.json tells of none: config.json "
-              "and weights are not of one model, download it again",
-              name);
-    return error_tag(check->err, "tensor_unexpected", name);
-}
-
-static enum status
-check_linear(const struct check *check, const char *module, uint64_t out,
-             uint64_t in, bool bias)
-{
-    enum status status = check_matrix(check, module, out, in);
-
-    if (status != STATUS_OK)
-        return status;
-    return bias ? check_vector(check, module, "bias", out)
-                : check_no_bias(check, module);
-}
-
-static enum status
-check_layer(const struct check *check, uint32_t layer)
-{
-    const struct model_config *c = &check->dir->config;
-    const uint64_t q = (uint64_t)c->heads * c->head_dim;
-    const uint64_t kv = (uint64_t)c->kv_heads * c->head_dim;
-    const struct {
-        const char *module;
-        uint64_t out, in;
-        bool bias;
-    } linears[] = {
-        {"self_attn.q_proj", q, c->hidden, c->attention_bias},
-        {"self_attn.k_proj", kv, c->hidden, c->attention_bias},
-        {"self_attn.v_proj", kv, c->hidden, c->attention_bias},
-        {"self_attn.o_proj", c->hidden, q, c->attention_bias},
-        {"mlp.gate_proj", c->intermediate, c->hidden, c->mlp_bias},
-        {"mlp.up_proj", c->intermediate, c->hidden, c->mlp_bias},
-        {"mlp.down_proj", c->hidden, c->intermediate, c->mlp_bias},
-    };
-    const struct {
-        const char *module;
-        uint64_t size; /* 0: this architecture has none */
-    } norms[] = {
-        {"input_layernorm", c->hidden},
-        {"post_attention_layernorm", c->hidden},
-        {"self_attn.q_norm", c->qk_norm ? c->head_dim : 0},
-        {"self_attn.k_norm", c->qk_norm ? c->head_dim : 0},
-    };
-    enum status status = STATUS_OK;
-    char module[TENSOR_NAME_BYTES / 2];
-
-    for (size_t i = 0; i < COUNT_OF(linears) && status == STATUS_OK; i++) {
-        snprintf(module, sizeof(module), "model.layers.%u.%s", layer,
-                 linears[i].module);
-        status = check_linear(check, module, linears[i].out, linears[i].in,
-                              linears[i].bias);
-    }
-    for (size_t i = 0; i < COUNT_OF(norms) && status == STATUS_OK; i++) {
-        snprintf(module, sizeof(module), "model.layers.%u.%s", layer,
-                 norms[i].module);
-        if (norms[i].size != 0)
-            status = check_vector(check, module, "weight", norms[i].size);
-    }
-    return status;
-}
-
-/* A smaller number than the weights have would answer, and wrongly. */
-static enum status
-check_no_more_layers(const struct model_directory *dir, struct error *err)
-{
-    char name[TENSOR_NAME_BYTES];
-
-    snprintf(name, sizeof(name), "model.layers.%u.input_layernorm.weight",
-             dir->config.layers);
-    if (model_directory_find(dir, name, NULL) == NULL)
-        return STATUS_OK;
-    error_set(err, STATUS_INVALID,
-              "config.json: num_hidden_layers is %u and the weights have more: "
-              "download the model again",
-              dir->config.layers);
-    return error_tag(err, "config_invalid", "num_hidden_layers");
-}
-
-static enum status
-check_tensors(const struct model_directory *dir, const struct json *config,
-              struct error *err)
-{
-    const struct check check = {.dir = dir, .config = config, .err = err};
-    const struct model_config *c = &dir->config;
-    enum status status =
-        check_matrix(&check, "model.embed_tokens", c->vocab, c->hidden);
-
-    for (uint32_t i = 0; i < c->layers && status == STATUS_OK; i++)
-        status = check_layer(&check, i);
-    if (status == STATUS_OK)
-        status = check_vector(&check, "model.norm", "weight", c->hidden);
-    if (status == STATUS_OK && !c->tied_head)
-        status = check_matrix(&check, "lm_head", c->vocab, c->hidden);
-    if (status == STATUS_OK)
-        status = check_no_more_layers(dir, err);
-    return status;
-}
-
-/* A module whose entry in "quantization" says false may have no scales, one
- * that says more must have them. */
-static enum status
-check_overrides(const struct model_directory *dir, const struct json *config,
-                struct error *err)
-{
-    const struct json *value = json_get(config, "quantization");
-    const struct json_member *it = json_member_first(value);
-    char name[TENSOR_NAME_BYTES];
-
-    for (; it != NULL; it = json_member_next(value, it)) {
-        const struct json *own = json_member_value(it);
-
-        if (json_kind(own) != JSON_KIND_BOOL || json_as_bool(own))
-            continue;
-        snprintf(name, sizeof(name), "%.200s.scales", json_member_name(it));
-        if (model_directory_find(dir, name, NULL) != NULL) {
-            error_set(err, STATUS_INVALID,
-                      "config.json: quantization: %.200s is said not to be "
-                      "quantised but has scales: download the model again",
-                      json_member_name(it));
-            return error_tag(err, "quantisation_unknown", "quantization");
-        }
-    }
-    return STATUS_OK;
-}
-
 /* --- opening --------------------------------------------------------------*/
 
 /* An optional JSON file: absent leaves the document empty. */
@@ -512,9 +251,7 @@ read_files(struct model_directory *dir, const struct json *config,
     if (status == STATUS_OK && map != NULL)
         status = check_index(dir, map, err);
     if (status == STATUS_OK)
-        status = check_overrides(dir, config, err);
-    if (status == STATUS_OK)
-        status = check_tensors(dir, config, err);
+        status = directory_check_tensors(dir, config, err);
     names_clear(&names);
     return status;
 }

@@ -19,11 +19,48 @@
 #include "common/json.h"
 #include "model/safetensors.h"
 
-enum { MODEL_SHARDS_MAX = 512, MODEL_STOP_IDS_MAX = 16 };
+enum {
+    MODEL_SHARDS_MAX = 512,
+    MODEL_STOP_IDS_MAX = 16,
+    MODEL_LAYERS_MAX = 1024,
+    MODEL_GROUPS_MAX = 256, /* of experts */
+};
 
-enum model_arch { ARCH_LLAMA, ARCH_QWEN3, ARCH_COUNT };
+enum model_arch {
+    ARCH_LLAMA,
+    ARCH_MISTRAL,
+    ARCH_QWEN2,
+    ARCH_QWEN3,
+    ARCH_QWEN3_MOE,
+    ARCH_GPT_OSS,
+    ARCH_GLM4_MOE,
+    ARCH_COUNT
+};
 
-enum rope_scaling { ROPE_PLAIN, ROPE_LLAMA3, ROPE_LINEAR };
+enum rope_scaling { ROPE_PLAIN, ROPE_LLAMA3, ROPE_LINEAR, ROPE_YARN };
+
+/* What a layer looks at: all positions, or the last model_config.window. */
+enum layer_kind { LAYER_FULL, LAYER_WINDOW };
+
+/* How the experts of a position are chosen and weighed. */
+enum router {
+    ROUTER_NONE,        /* no experts */
+    ROUTER_SOFTMAX,     /* the greatest of a softmax over all */
+    ROUTER_TOP_SOFTMAX, /* a softmax over the greatest */
+    ROUTER_SIGMOID,     /* sigmoids, the greatest by group with a bias */
+};
+
+struct model_experts {
+    enum router router;
+    uint32_t count, used;
+    uint32_t inner;        /* feed-forward size of one */
+    uint32_t shared_inner; /* of the one for every position; 0: none */
+    uint32_t dense_layers; /* first layers without experts */
+    uint32_t groups, groups_used;
+    bool normalised; /* the weights of those used sum to 1 */
+    float scale;     /* of the weights */
+    float limit;     /* of the gates: gpt-oss's activation; 0: plain SwiGLU */
+};
 
 enum quantisation_mode { QUANTISED_NOT, QUANTISED_AFFINE, QUANTISED_MXFP4 };
 
@@ -55,9 +92,18 @@ struct model_config {
     float rope_low_freq_factor;  /* llama3 */
     float rope_high_freq_factor; /* llama3 */
     uint32_t rope_original_context;
-    bool tied_head; /* output head is the embedding */
-    bool qk_norm;   /* qwen3 */
-    bool attention_bias;
+    float rope_beta_fast, rope_beta_slow;  /* yarn */
+    float rope_amplitude;                  /* of sines and cosines; yarn */
+    bool rope_truncate;                    /* yarn: whole bounds */
+    uint32_t rotary;                       /* elements of a head that turn */
+    uint32_t window;                       /* positions, LAYER_WINDOW */
+    uint8_t layer_kinds[MODEL_LAYERS_MAX]; /* enum layer_kind */
+    struct model_experts experts;
+    bool tied_head;      /* output head is the embedding */
+    bool qk_norm;        /* queries and keys are normalised by head */
+    bool attention_bias; /* of queries, keys and values */
+    bool output_bias;
+    bool sinks; /* each head may look at nothing */
     bool mlp_bias;
     struct quantisation quantisation;      /* of modules without their own */
     uint32_t stop_ids[MODEL_STOP_IDS_MAX]; /* generation_config, else config */
@@ -78,6 +124,9 @@ MUST_CHECK enum status model_config_quantisation(const struct json *config,
                                                  const char *module,
                                                  struct quantisation *out,
                                                  struct error *err);
+
+/* Elements of keys and values that one position takes in all layers. */
+uint64_t model_config_kv_elements(const struct model_config *config);
 
 struct model_shard {
     char *path; /* whole */

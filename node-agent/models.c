@@ -127,8 +127,8 @@ read_model(struct reading *reading, const char *path)
     snprintf(found.path, sizeof(found.path), "%s", path);
     found.weight_bytes = dir.weight_bytes;
     found.context = dir.config.context;
-    found.kv_bytes_per_token = UINT64_C(2) * sizeof(float) * dir.config.layers *
-                               dir.config.kv_heads * dir.config.head_dim;
+    found.kv_bytes_per_token =
+        sizeof(float) * model_config_kv_elements(&dir.config);
     model_directory_close(&dir);
     if (digest_of(reading, path, found.digest, &err) != STATUS_OK)
         add_trouble(scan, path, err.text);

@@ -23,9 +23,10 @@ struct vec {
 
 /* Per layer all keys, then all values; per head its positions together. */
 struct kv {
-    struct kv_shape shape;
+    const struct kv_shape *shape;
     size_t positions;
     float *data;
+    size_t *starts; /* of each layer in @data, per position */
 };
 
 struct cpu {
@@ -100,22 +101,37 @@ cpu_vec_read(void *ctx, const struct vec *vec, size_t row)
     return vec->data + row * vec->size;
 }
 
+static size_t
+layer_elements(const struct kv_layer *layer)
+{
+    return layer->heads * (layer->key_size + layer->value_size);
+}
+
 static uint64_t
 cpu_kv_token_bytes(const struct kv_shape *shape)
 {
-    return (uint64_t)shape->layers * 2 * shape->heads * shape->head_dim *
-           sizeof(float);
+    uint64_t elements = 0;
+
+    for (size_t i = 0; i < shape->layers; i++)
+        elements += layer_elements(&shape->layer[i]);
+    return elements * sizeof(float);
 }
 
 static struct kv *
 cpu_kv_new(void *ctx, const struct kv_shape *shape, size_t positions)
 {
     struct kv *kv = mem_alloc(sizeof(*kv));
+    size_t start = 0;
 
     (void)ctx;
-    kv->shape = *shape;
+    kv->shape = shape;
     kv->positions = positions;
     kv->data = mem_array(positions, cpu_kv_token_bytes(shape));
+    kv->starts = mem_array(shape->layers, sizeof(kv->starts[0]));
+    for (size_t i = 0; i < shape->layers; i++) {
+        kv->starts[i] = start;
+        start += layer_elements(&shape->layer[i]);
+    }
     return kv;
 }
 
@@ -125,16 +141,28 @@ cpu_kv_free(void *ctx, struct kv *kv)
     (void)ctx;
     if (kv == NULL)
         return;
+    free(kv->starts);
     free(kv->data);
     free(kv);
 }
 
-/* Where the first position of a head lies; @part 0: keys, 1: values. */
+/* Where the first position of a head lies. */
 static float *
-kv_head(const struct kv *kv, size_t layer, size_t part, size_t head)
+kv_keys(const struct kv *kv, size_t layer, size_t head)
 {
-    return kv->data + ((layer * 2 + part) * kv->shape.heads + head) *
-                          kv->positions * kv->shape.head_dim;
+    return kv->data +
+           (kv->starts[layer] + head * kv->shape->layer[layer].key_size) *
+               kv->positions;
+}
+
+static float *
+kv_values(const struct kv *kv, size_t layer, size_t head)
+{
+    const struct kv_layer *shape = &kv->shape->layer[layer];
+
+    return kv->data + (kv->starts[layer] + shape->heads * shape->key_size +
+                       head * shape->value_size) *
+                          kv->positions;
 }
 
 static void
@@ -224,8 +252,7 @@ struct row_task {
     const struct vec *in;
     const struct norm *norm;
     const struct pass_row *rows;
-    const float *frequencies;
-    size_t head_dim;
+    const struct rope_shape *rope;
 };
 
 static void
@@ -266,18 +293,24 @@ cpu_rmsnorm(void *ctx, struct vec *out, const struct vec *in, size_t count,
 }
 
 static void
-rope_heads(float *row, size_t size, size_t half, uint32_t position,
-           const float *frequencies)
+rope_heads(float *row, size_t size, uint32_t position,
+           const struct rope_shape *shape)
 {
-    for (size_t i = 0; i < half; i++) {
-        double angle = (double)position * (double)frequencies[i];
-        float cosine = (float)cos(angle), sine = (float)sin(angle);
+    size_t half = shape->size / 2;
+    size_t step = shape->neighbours ? 2 : 1;
+    size_t apart = shape->neighbours ? 1 : half;
 
-        for (float *x = row + i; x < row + size; x += 2 * half) {
-            float low = x[0], high = x[half];
+    for (size_t i = 0; i < half; i++) {
+        double angle = (double)position * (double)shape->frequencies[i];
+        float cosine = (float)cos(angle) * shape->amplitude;
+        float sine = (float)sin(angle) * shape->amplitude;
+
+        for (float *x = row + shape->first + i * step; x < row + size;
+             x += shape->head_size) {
+            float low = x[0], high = x[apart];
 
             x[0] = low * cosine - high * sine;
-            x[half] = high * cosine + low * sine;
+            x[apart] = high * cosine + low * sine;
         }
     }
 }
@@ -290,22 +323,20 @@ rope_rows(void *arg, size_t first, size_t last, size_t thread)
 
     (void)thread;
     for (size_t i = first; i < last; i++)
-        rope_heads(task->out->data + i * size, size, task->head_dim / 2,
-                   task->rows[i].position, task->frequencies);
+        rope_heads(task->out->data + i * size, size, task->rows[i].position,
+                   task->rope);
 }
 
 static void
 cpu_rope(void *ctx, struct vec *x, const struct pass_row *rows, size_t count,
-         size_t head_dim, const float *frequencies)
+         const struct rope_shape *shape)
 {
     struct cpu *cpu = ctx;
-    struct row_task task = {.cpu = cpu,
-                            .out = x,
-                            .rows = rows,
-                            .head_dim = head_dim,
-                            .frequencies = frequencies};
+    struct row_task task = {.cpu = cpu, .out = x, .rows = rows, .rope = shape};
 
-    assert(x->size % head_dim == 0 && head_dim % 2 == 0 && count <= x->rows);
+    assert(x->size % shape->head_size == 0 && count <= x->rows);
+    assert(shape->first + shape->size <= shape->head_size);
+    assert(shape->size % 2 == 0);
     pool_run(cpu->pool, rope_rows, &task, count,
              piece_of(cpu, count, 8 * x->size));
 }
@@ -315,20 +346,23 @@ cpu_kv_write(void *ctx, const struct vec *keys, const struct vec *values,
              const struct pass_row *rows, size_t count, size_t layer)
 {
     (void)ctx;
-    assert(count <= keys->rows && count <= values->rows);
+    assert(count <= keys->rows && (values == NULL || count <= values->rows));
     for (size_t i = 0; i < count; i++) {
         const struct kv *kv = rows[i].kv;
-        size_t size = kv->shape.head_dim;
+        const struct kv_layer *shape = &kv->shape->layer[layer];
+        size_t at = rows[i].position;
 
-        assert(rows[i].position < kv->positions);
-        for (size_t head = 0; head < kv->shape.heads; head++) {
-            size_t from = i * keys->size + head * size;
-            size_t to = rows[i].position * size;
-
-            memcpy(kv_head(kv, layer, 0, head) + to, keys->data + from,
-                   size * sizeof(float));
-            memcpy(kv_head(kv, layer, 1, head) + to, values->data + from,
-                   size * sizeof(float));
+        assert(at < kv->positions);
+        assert((values == NULL) == (shape->value_size == 0));
+        for (size_t head = 0; head < shape->heads; head++) {
+            memcpy(kv_keys(kv, layer, head) + at * shape->key_size,
+                   keys->data + i * keys->size + head * shape->key_size,
+                   shape->key_size * sizeof(float));
+            if (values != NULL)
+                memcpy(kv_values(kv, layer, head) + at * shape->value_size,
+                       values->data + i * values->size +
+                           head * shape->value_size,
+                       shape->value_size * sizeof(float));
         }
     }
 }
@@ -341,33 +375,53 @@ struct attention_task {
     const struct attention_shape *shape;
 };
 
+/* One head of one row; @p has room for the scores, a sink and a key. */
+static void
+attention_head(const struct attention_task *task, size_t index, size_t head,
+               float *p)
+{
+    const struct attention_shape *shape = task->shape;
+    const struct kernels *kernels = task->cpu->kernels;
+    const struct pass_row *row = &task->rows[index];
+    const struct kv_layer *kept = &row->kv->shape->layer[shape->layer];
+    size_t kv_head = head / (shape->heads / shape->kv_heads);
+    size_t end = (size_t)row->position + 1;
+    size_t first =
+        shape->window != 0 && end > shape->window ? end - shape->window : 0;
+    size_t count = end - first;
+    const float *keys =
+        kv_keys(row->kv, shape->layer, kv_head) + first * shape->key_size;
+    float *out =
+        task->out->data + index * task->out->size + head * shape->value_size;
+    float sum;
+
+    kernels->scores(task->queries->data + index * task->queries->size +
+                        head * shape->key_size,
+                    keys, count, shape->key_size, shape->scale, p);
+    if (shape->sinks != NULL)
+        p[count] = shape->sinks[head];
+    sum = kernels->exp_sum(p, count + (shape->sinks != NULL ? 1 : 0));
+    if (kept->value_size == 0) {
+        kernels->weighted_sum(p, keys, count, shape->key_size, 1.0f / sum,
+                              p + count + 1);
+        memcpy(out, p + count + 1, shape->value_size * sizeof(float));
+        return;
+    }
+    kernels->weighted_sum(
+        p, kv_values(row->kv, shape->layer, kv_head) + first * kept->value_size,
+        count, shape->value_size, 1.0f / sum, out);
+}
+
 /* Items are heads of rows. */
 static void
 attention_heads(void *arg, size_t first, size_t last, size_t thread)
 {
     struct attention_task *task = arg;
-    const struct attention_shape *shape = task->shape;
-    const struct kernels *kernels = task->cpu->kernels;
-    float scale = 1.0f / sqrtf((float)shape->head_dim);
-    float *p = task->cpu->scratch[thread];
+    size_t heads = task->shape->heads;
 
-    for (size_t item = first; item < last; item++) {
-        const struct pass_row *row = &task->rows[item / shape->heads];
-        size_t head = item % shape->heads;
-        size_t kv_head_index = head / (shape->heads / shape->kv_heads);
-        size_t count = (size_t)row->position + 1;
-        size_t at =
-            item / shape->heads * task->queries->size + head * shape->head_dim;
-        float sum;
-
-        kernels->scores(task->queries->data + at,
-                        kv_head(row->kv, shape->layer, 0, kv_head_index), count,
-                        shape->head_dim, scale, p);
-        sum = kernels->exp_sum(p, count);
-        kernels->weighted_sum(
-            p, kv_head(row->kv, shape->layer, 1, kv_head_index), count,
-            shape->head_dim, 1.0f / sum, task->out->data + at);
-    }
+    for (size_t item = first; item < last; item++)
+        attention_head(task, item / heads, item % heads,
+                       task->cpu->scratch[thread]);
 }
 
 static void
@@ -379,20 +433,22 @@ cpu_attention(void *ctx, struct vec *out, const struct vec *queries,
     struct attention_task task = {cpu, out, queries, rows, shape};
     size_t longest = 0;
 
-    assert(out->size == queries->size && count <= out->rows);
+    assert(queries->size == shape->heads * shape->key_size);
+    assert(out->size == shape->heads * shape->value_size && count <= out->rows);
     for (size_t i = 0; i < count; i++)
         if (rows[i].position >= longest)
             longest = (size_t)rows[i].position + 1;
-    scratch_reserve(cpu, longest);
+    scratch_reserve(cpu, longest + 1 + shape->key_size);
     pool_run(
         cpu->pool, attention_heads, &task, count * shape->heads,
-        piece_of(cpu, count * shape->heads, 2 * longest * shape->head_dim));
+        piece_of(cpu, count * shape->heads, 2 * longest * shape->key_size));
 }
 
 struct pair_task {
     struct cpu *cpu;
     float *x;
     const float *y;
+    float limit;
 };
 
 static void
@@ -409,11 +465,37 @@ static void
 cpu_silu_mul(void *ctx, struct vec *gate, const struct vec *up, size_t count)
 {
     struct cpu *cpu = ctx;
-    struct pair_task task = {cpu, gate->data, up->data};
+    struct pair_task task = {cpu, gate->data, up->data, 0};
 
     assert(gate->size == up->size && count <= gate->rows && count <= up->rows);
     pool_run(cpu->pool, silu_items, &task, count * gate->size,
              piece_of(cpu, count * gate->size, 4));
+}
+
+static void
+limited_items(void *arg, size_t first, size_t last, size_t thread)
+{
+    struct pair_task *task = arg;
+
+    (void)thread;
+    for (size_t i = first; i < last; i++) {
+        float gate = fminf(task->x[i], task->limit);
+        float up = fmaxf(fminf(task->y[i], task->limit), -task->limit);
+
+        task->x[i] = gate / (1 + expf(-1.702f * gate)) * (up + 1);
+    }
+}
+
+static void
+cpu_swiglu_limited(void *ctx, struct vec *gate, const struct vec *up,
+                   size_t count, float limit)
+{
+    struct cpu *cpu = ctx;
+    struct pair_task task = {cpu, gate->data, up->data, limit};
+
+    assert(gate->size == up->size && count <= gate->rows && count <= up->rows);
+    pool_run(cpu->pool, limited_items, &task, count * gate->size,
+             piece_of(cpu, count * gate->size, 40));
 }
 
 static void
@@ -435,6 +517,16 @@ cpu_row_copy(void *ctx, struct vec *out, size_t to, const struct vec *in,
             in->size * sizeof(float));
 }
 
+static void
+cpu_row_add(void *ctx, struct vec *x, size_t to, const struct vec *y,
+            size_t from, float scale)
+{
+    (void)ctx;
+    assert(x->size == y->size && to < x->rows && from < y->rows);
+    for (size_t i = 0; i < x->size; i++)
+        x->data[to * x->size + i] += scale * y->data[from * x->size + i];
+}
+
 static const struct ops cpu_ops = {
     .name = "cpu",
     .close = cpu_close,
@@ -451,8 +543,10 @@ static const struct ops cpu_ops = {
     .kv_write = cpu_kv_write,
     .attention = cpu_attention,
     .silu_mul = cpu_silu_mul,
+    .swiglu_limited = cpu_swiglu_limited,
     .add = cpu_add,
     .row_copy = cpu_row_copy,
+    .row_add = cpu_row_add,
 };
 
 void

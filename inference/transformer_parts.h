@@ -1,0 +1,44 @@
+/* transformer_parts.h - the state of a forward pass, for the files that do a
+ * part of it. */
+#ifndef BERTH_INFERENCE_TRANSFORMER_PARTS_H
+#define BERTH_INFERENCE_TRANSFORMER_PARTS_H
+
+#include "inference/router.h"
+#include "inference/transformer.h"
+
+/* Rows of a pass by the expert that works on them. */
+struct expert_rows {
+    struct chosen *chosen; /* experts.used for each row */
+    size_t *rows;          /* of one expert, with their weights */
+    float *weights;
+    float *room; /* router_choose's */
+};
+
+struct transformer {
+    const struct ops *ops;
+    void *ctx;
+    const struct model_config *config;
+    const struct weights *weights;
+    struct rope_shape rope;
+    struct kv_shape kv_shape;
+    struct vec *hidden, *normed, *query, *key, *value, *mixed;
+    struct vec *gate, *up; /* NULL where all layers have experts */
+    /* NULL where none has */
+    struct vec *scores, *gathered, *expert_gate, *expert_up, *expert_out;
+    struct vec *shared_gate, *shared_up;
+    struct expert_rows expert_rows;
+    struct vec *last, *logits;
+};
+
+/* out = in, each piece of @size elements normalised. */
+void transformer_normalise(struct transformer *t, struct vec *out,
+                           const struct vec *in, size_t count,
+                           const float *weight, size_t size);
+
+/* Allocate and free what feed_forward needs. */
+void feed_forward_init(struct transformer *t);
+void feed_forward_clear(struct transformer *t);
+/* hidden += what the layer's matrices make of the normalised hidden. */
+void feed_forward(struct transformer *t, size_t layer, size_t count);
+
+#endif

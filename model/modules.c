@@ -1,0 +1,123 @@
+/* modules.c - the tensors of a layer, part by part. */
+#include "model/modules.h"
+
+#include <assert.h>
+
+#include "common/banned.h"
+
+static void
+matrix(struct modules *m, enum matrix_role role, const char *name,
+       uint64_t rows, uint64_t cols, bool bias)
+{
+    assert(m->matrix_count < MATRIX_ROLES);
+    m->matrices[m->matrix_count++] = (struct matrix_module){
+        .role = role, .name = name, .rows = rows, .cols = cols, .bias = bias};
+}
+
+static void
+matrices(struct modules *m, enum matrix_role role, const char *name,
+         uint64_t count, uint64_t rows, uint64_t cols, bool bias)
+{
+    matrix(m, role, name, rows, cols, bias);
+    m->matrices[m->matrix_count - 1].count = count;
+}
+
+static void
+vector(struct modules *m, enum vector_role role, const char *name,
+       uint64_t size)
+{
+    assert(m->vector_count < VECTOR_ROLES);
+    m->vectors[m->vector_count++] =
+        (struct vector_module){.role = role, .name = name, .size = size};
+}
+
+static void
+attention(const struct model_config *c, struct modules *m)
+{
+    uint64_t q = (uint64_t)c->heads * c->head_dim;
+    uint64_t kv = (uint64_t)c->kv_heads * c->head_dim;
+
+    matrix(m, MATRIX_QUERY, "self_attn.q_proj", q, c->hidden,
+           c->attention_bias);
+    matrix(m, MATRIX_KEY, "self_attn.k_proj", kv, c->hidden, c->attention_bias);
+    matrix(m, MATRIX_VALUE, "self_attn.v_proj", kv, c->hidden,
+           c->attention_bias);
+    matrix(m, MATRIX_OUTPUT, "self_attn.o_proj", c->hidden, q, c->output_bias);
+    if (c->qk_norm) {
+        vector(m, VECTOR_QUERY_NORM, "self_attn.q_norm.weight", c->head_dim);
+        vector(m, VECTOR_KEY_NORM, "self_attn.k_norm.weight", c->head_dim);
+    }
+    if (c->sinks)
+        vector(m, VECTOR_SINKS, "self_attn.sinks", c->heads);
+}
+
+static void
+feed_forward(const struct model_config *c, struct modules *m)
+{
+    matrix(m, MATRIX_GATE, "mlp.gate_proj", c->intermediate, c->hidden,
+           c->mlp_bias);
+    matrix(m, MATRIX_UP, "mlp.up_proj", c->intermediate, c->hidden,
+           c->mlp_bias);
+    matrix(m, MATRIX_DOWN, "mlp.down_proj", c->hidden, c->intermediate,
+           c->mlp_bias);
+}
+
+/* gpt-oss calls them otherwise, and gives them biases. */
+static void
+experts(const struct model_config *c, struct modules *m)
+{
+    const struct model_experts *e = &c->experts;
+    bool other = e->router == ROUTER_TOP_SOFTMAX;
+
+    matrix(m, MATRIX_ROUTER, other ? "mlp.router" : "mlp.gate", e->count,
+           c->hidden, other);
+    if (e->router == ROUTER_SIGMOID)
+        vector(m, VECTOR_SCORE_BIAS, "mlp.gate.e_score_correction_bias",
+               e->count);
+    matrices(m, MATRIX_EXPERT_GATE,
+             other ? "mlp.experts.gate_proj" : "mlp.switch_mlp.gate_proj",
+             e->count, e->inner, c->hidden, other);
+    matrices(m, MATRIX_EXPERT_UP,
+             other ? "mlp.experts.up_proj" : "mlp.switch_mlp.up_proj", e->count,
+             e->inner, c->hidden, other);
+    matrices(m, MATRIX_EXPERT_DOWN,
+             other ? "mlp.experts.down_proj" : "mlp.switch_mlp.down_proj",
+             e->count, c->hidden, e->inner, other);
+    if (e->shared_inner == 0)
+        return;
+    matrix(m, MATRIX_SHARED_GATE, "mlp.shared_experts.gate_proj",
+           e->shared_inner, c->hidden, false);
+    matrix(m, MATRIX_SHARED_UP, "mlp.shared_experts.up_proj", e->shared_inner,
+           c->hidden, false);
+    matrix(m, MATRIX_SHARED_DOWN, "mlp.shared_experts.down_proj", c->hidden,
+           e->shared_inner, false);
+}
+
+bool
+model_layer_has_experts(const struct model_config *config, uint32_t layer)
+{
+    return config->experts.router != ROUTER_NONE &&
+           layer >= config->experts.dense_layers;
+}
+
+void
+model_modules(const struct model_config *config, uint32_t layer,
+              struct modules *modules)
+{
+    *modules = (struct modules){.matrix_count = 0};
+    vector(modules, VECTOR_ATTENTION_NORM, "input_layernorm.weight",
+           config->hidden);
+    vector(modules, VECTOR_MLP_NORM, "post_attention_layernorm.weight",
+           config->hidden);
+    attention(config, modules);
+    if (model_layer_has_experts(config, layer))
+        experts(config, modules);
+    else
+        feed_forward(config, modules);
+}
+
+uint64_t
+model_config_kv_elements(const struct model_config *config)
+{
+    return 2 * (uint64_t)config->layers * config->kv_heads * config->head_dim;
+}

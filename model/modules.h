@@ -1,0 +1,67 @@
+/* modules.h - which tensors a layer of an architecture has: the one list by
+ * which a directory is checked, its weights are placed and its size is
+ * reckoned.  Pure. */
+#ifndef BERTH_MODEL_MODULES_H
+#define BERTH_MODEL_MODULES_H
+
+#include "model/directory.h"
+
+enum matrix_role {
+    MATRIX_QUERY,
+    MATRIX_KEY,
+    MATRIX_VALUE,
+    MATRIX_OUTPUT,
+    MATRIX_GATE,
+    MATRIX_UP,
+    MATRIX_DOWN,
+    MATRIX_ROUTER,
+    MATRIX_EXPERT_GATE,
+    MATRIX_EXPERT_UP,
+    MATRIX_EXPERT_DOWN,
+    MATRIX_SHARED_GATE,
+    MATRIX_SHARED_UP,
+    MATRIX_SHARED_DOWN,
+    MATRIX_ROLES
+};
+
+enum vector_role {
+    VECTOR_ATTENTION_NORM,
+    VECTOR_MLP_NORM,
+    VECTOR_QUERY_NORM,
+    VECTOR_KEY_NORM,
+    VECTOR_SINKS,
+    VECTOR_SCORE_BIAS,
+    VECTOR_ROLES
+};
+
+/* A matrix "model.layers.N.@name.weight" or, where @count is not 0, as many of
+ * them in one tensor. */
+struct matrix_module {
+    enum matrix_role role;
+    const char *name;
+    uint64_t count;
+    uint64_t rows, cols;
+    bool bias;
+};
+
+/* "model.layers.N.@name" */
+struct vector_module {
+    enum vector_role role;
+    const char *name;
+    uint64_t size;
+};
+
+struct modules {
+    struct matrix_module matrices[MATRIX_ROLES];
+    size_t matrix_count;
+    struct vector_module vectors[VECTOR_ROLES];
+    size_t vector_count;
+};
+
+void model_modules(const struct model_config *config, uint32_t layer,
+                   struct modules *modules);
+
+/* Does @layer choose among experts? */
+bool model_layer_has_experts(const struct model_config *config, uint32_t layer);
+
+#endif
