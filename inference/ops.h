@@ -48,10 +48,11 @@ struct weight {
     const float *offset;            /* added to the output; NULL: none */
 };
 
-/* RMS norm over pieces of @size elements. */
+/* RMS norm over the first @size elements of each piece of @stride; those
+ * behind them stay as they are. */
 struct norm {
     const float *weight; /* @size of them */
-    size_t size;
+    size_t size, stride;
     float eps;
 };
 
@@ -95,6 +96,20 @@ struct rope_shape {
     float amplitude;          /* of sines and cosines */
 };
 
+/* Pieces of rows, one for each head: the first @first elements in, and @stride
+ * apart. */
+struct pieces {
+    size_t first, stride;
+};
+
+/* A matrix for each head: @rows of the weight from row @head x @row_stride +
+ * @row_first on. */
+struct heads_shape {
+    size_t heads, rows, row_first, row_stride;
+    struct pieces in, out;
+    bool turned; /* in has @rows elements, out the weight's columns */
+};
+
 /* @count rows are worked on by every operation that takes a count. */
 struct ops {
     const char *name; /* "cpu" */
@@ -116,7 +131,15 @@ struct ops {
     /* out[i] = weight x in[i] (+ offset) */
     void (*linear)(void *ctx, struct vec *out, const struct vec *in,
                    size_t count, const struct weight *weight);
-    /* Each piece of @norm->size elements on its own; out may be in. */
+    /* Each head's piece of @in with the head's own matrix; no offsets. */
+    void (*linear_heads)(void *ctx, struct vec *out, const struct vec *in,
+                         size_t count, const struct weight *weight,
+                         const struct heads_shape *shape);
+    /* Pieces of @size elements from @in to @out, @heads of each row. */
+    void (*pieces_copy)(void *ctx, struct vec *out, struct pieces to,
+                        const struct vec *in, struct pieces from, size_t heads,
+                        size_t size, size_t count);
+    /* Each piece on its own; out may be in. */
     void (*rmsnorm)(void *ctx, struct vec *out, const struct vec *in,
                     size_t count, const struct norm *norm);
     /* Turn by position x frequency, in place. */

@@ -2,7 +2,6 @@
 #include "inference/transformer_parts.h"
 
 #include <assert.h>
-#include <math.h>
 
 #include "common/mem.h"
 #include "inference/rope.h"
@@ -15,9 +14,14 @@ kv_layers_make(const struct model_config *config)
     struct kv_layer *layers = mem_array(config->layers, sizeof(*layers));
 
     for (size_t i = 0; i < config->layers; i++)
-        layers[i] = (struct kv_layer){.heads = config->kv_heads,
-                                      .key_size = config->head_dim,
-                                      .value_size = config->head_dim};
+        if (config->latent.kv_rank != 0)
+            layers[i] = (struct kv_layer){.heads = 1,
+                                          .key_size = config->latent.kv_rank +
+                                                      config->latent.rope};
+        else
+            layers[i] = (struct kv_layer){.heads = config->kv_heads,
+                                          .key_size = config->head_dim,
+                                          .value_size = config->head_dim};
     return layers;
 }
 
@@ -30,6 +34,22 @@ rope_make(const struct model_config *config)
                                .amplitude = config->rope_amplitude};
 }
 
+static void
+attention_init(struct transformer *t)
+{
+    const struct model_config *config = t->config;
+    size_t queries = (size_t)config->heads * config->head_dim;
+    size_t keys = (size_t)config->kv_heads * config->head_dim;
+    const size_t rows = TRANSFORMER_ROWS_MAX;
+
+    if (config->latent.kv_rank != 0)
+        return;
+    t->query = t->ops->vec_new(t->ctx, rows, queries);
+    t->key = t->ops->vec_new(t->ctx, rows, keys);
+    t->value = t->ops->vec_new(t->ctx, rows, keys);
+    t->mixed = t->ops->vec_new(t->ctx, rows, queries);
+}
+
 struct transformer *
 transformer_new(const struct backend *backend,
                 const struct model_config *config,
@@ -38,8 +58,6 @@ transformer_new(const struct backend *backend,
     struct transformer *t = mem_alloc(sizeof(*t));
     const struct ops *ops = backend->ops;
     void *ctx = backend->ctx;
-    size_t queries = (size_t)config->heads * config->head_dim;
-    size_t keys = (size_t)config->kv_heads * config->head_dim;
     const size_t rows = TRANSFORMER_ROWS_MAX;
 
     *t = (struct transformer){.ops = ops,
@@ -51,10 +69,8 @@ transformer_new(const struct backend *backend,
                                            .layer = kv_layers_make(config)}};
     t->hidden = ops->vec_new(ctx, rows, config->hidden);
     t->normed = ops->vec_new(ctx, rows, config->hidden);
-    t->query = ops->vec_new(ctx, rows, queries);
-    t->key = ops->vec_new(ctx, rows, keys);
-    t->value = ops->vec_new(ctx, rows, keys);
-    t->mixed = ops->vec_new(ctx, rows, queries);
+    attention_init(t);
+    latent_init(t);
     feed_forward_init(t);
     t->last = ops->vec_new(ctx, TRANSFORMER_LOGITS_MAX, config->hidden);
     t->logits = ops->vec_new(ctx, TRANSFORMER_LOGITS_MAX, config->vocab);
@@ -74,6 +90,7 @@ transformer_free(struct transformer *t)
     t->ops->vec_free(t->ctx, t->mixed);
     t->ops->vec_free(t->ctx, t->last);
     t->ops->vec_free(t->ctx, t->logits);
+    latent_clear(t);
     feed_forward_clear(t);
     free((void *)(uintptr_t)t->kv_shape.layer);
     free((void *)(uintptr_t)t->rope.frequencies);
@@ -103,10 +120,23 @@ transformer_normalise(struct transformer *t, struct vec *out,
                       const struct vec *in, size_t count, const float *weight,
                       size_t size)
 {
-    struct norm norm = {
-        .weight = weight, .size = size, .eps = t->config->norm_eps};
+    struct norm norm = {.weight = weight,
+                        .size = size,
+                        .stride = size,
+                        .eps = t->config->norm_eps};
 
     t->ops->rmsnorm(t->ctx, out, in, count, &norm);
+}
+
+void
+transformer_normalise_part(struct transformer *t, struct vec *x, size_t count,
+                           const float *weight, size_t size, size_t stride,
+                           float eps)
+{
+    struct norm norm = {
+        .weight = weight, .size = size, .stride = stride, .eps = eps};
+
+    t->ops->rmsnorm(t->ctx, x, x, count, &norm);
 }
 
 static struct attention_shape
@@ -123,21 +153,20 @@ attention_shape_of(const struct transformer *t, size_t layer)
         .value_size = config->head_dim,
         .window =
             config->layer_kinds[layer] == LAYER_WINDOW ? config->window : 0,
-        .scale = 1.0f / sqrtf((float)config->head_dim),
+        .scale = config->score_scale,
         .sinks = w->vector[VECTOR_SINKS]};
 }
 
+/* mixed = attention over the normalised hidden. */
 static void
-attend(struct transformer *t, size_t layer, const struct pass_row *rows,
-       size_t count)
+heads_attend(struct transformer *t, size_t layer, const struct pass_row *rows,
+             size_t count)
 {
     const struct layer_weights *w = &t->weights->layers[layer];
     const struct ops *ops = t->ops;
     size_t head_dim = t->config->head_dim;
     struct attention_shape shape = attention_shape_of(t, layer);
 
-    transformer_normalise(t, t->normed, t->hidden, count,
-                          w->vector[VECTOR_ATTENTION_NORM], t->config->hidden);
     ops->linear(t->ctx, t->query, t->normed, count, &w->matrix[MATRIX_QUERY]);
     ops->linear(t->ctx, t->key, t->normed, count, &w->matrix[MATRIX_KEY]);
     ops->linear(t->ctx, t->value, t->normed, count, &w->matrix[MATRIX_VALUE]);
@@ -151,8 +180,23 @@ attend(struct transformer *t, size_t layer, const struct pass_row *rows,
     ops->rope(t->ctx, t->key, rows, count, &t->rope);
     ops->kv_write(t->ctx, t->key, t->value, rows, count, layer);
     ops->attention(t->ctx, t->mixed, t->query, rows, count, &shape);
-    ops->linear(t->ctx, t->normed, t->mixed, count, &w->matrix[MATRIX_OUTPUT]);
-    ops->add(t->ctx, t->hidden, t->normed, count);
+}
+
+static void
+attend(struct transformer *t, size_t layer, const struct pass_row *rows,
+       size_t count)
+{
+    const struct layer_weights *w = &t->weights->layers[layer];
+
+    transformer_normalise(t, t->normed, t->hidden, count,
+                          w->vector[VECTOR_ATTENTION_NORM], t->config->hidden);
+    if (t->config->latent.kv_rank != 0)
+        latent_attend(t, layer, rows, count);
+    else
+        heads_attend(t, layer, rows, count);
+    t->ops->linear(t->ctx, t->normed, t->mixed, count,
+                   &w->matrix[MATRIX_OUTPUT]);
+    t->ops->add(t->ctx, t->hidden, t->normed, count);
 }
 
 void

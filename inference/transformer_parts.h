@@ -22,6 +22,8 @@ struct transformer {
     struct rope_shape rope;
     struct kv_shape kv_shape;
     struct vec *hidden, *normed, *query, *key, *value, *mixed;
+    /* NULL where attention is not latent */
+    struct vec *query_down, *latent_query, *latent_mixed;
     struct vec *gate, *up; /* NULL where all layers have experts */
     /* NULL where none has */
     struct vec *scores, *gathered, *expert_gate, *expert_up, *expert_out;
@@ -34,6 +36,18 @@ struct transformer {
 void transformer_normalise(struct transformer *t, struct vec *out,
                            const struct vec *in, size_t count,
                            const float *weight, size_t size);
+
+/* A norm with its own epsilon, of the first @size of each @stride. */
+void transformer_normalise_part(struct transformer *t, struct vec *x,
+                                size_t count, const float *weight, size_t size,
+                                size_t stride, float eps);
+
+/* Allocate and free what latent attention needs; nothing without it. */
+void latent_init(struct transformer *t);
+void latent_clear(struct transformer *t);
+/* mixed = attention over the normalised hidden. */
+void latent_attend(struct transformer *t, size_t layer,
+                   const struct pass_row *rows, size_t count);
 
 /* Allocate and free what feed_forward needs. */
 void feed_forward_init(struct transformer *t);

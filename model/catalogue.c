@@ -67,6 +67,15 @@ struct elements {
     uint64_t stored, multiplied;
 };
 
+/* How many of a tensor's matrices one position needs. */
+static uint64_t
+multiplied_with(const struct model_config *c, const struct matrix_module *m)
+{
+    if (m->count == 0)
+        return 1;
+    return m->count == c->experts.count ? c->experts.used : m->count;
+}
+
 static void
 count_layer(const struct model_config *c, uint32_t layer,
             struct elements *elements)
@@ -80,7 +89,7 @@ count_layer(const struct model_config *c, uint32_t layer,
 
         elements->stored +=
             (m->count == 0 ? 1 : m->count) * (one + (m->bias ? m->rows : 0));
-        elements->multiplied += (m->count == 0 ? 1 : c->experts.used) * one;
+        elements->multiplied += multiplied_with(c, m) * one;
     }
     for (size_t i = 0; i < modules.vector_count; i++)
         elements->stored += modules.vectors[i].size;

@@ -250,6 +250,9 @@ read_files(struct model_directory *dir, const struct json *config,
         status = check_unique(dir, err);
     if (status == STATUS_OK && map != NULL)
         status = check_index(dir, map, err);
+    dir->config.latent.joined =
+        model_directory_find(dir, "model.layers.0.self_attn.kv_b_proj.weight",
+                             NULL) != NULL;
     if (status == STATUS_OK)
         status = directory_check_tensors(dir, config, err);
     names_clear(&names);

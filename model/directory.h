@@ -34,6 +34,8 @@ enum model_arch {
     ARCH_QWEN3_MOE,
     ARCH_GPT_OSS,
     ARCH_GLM4_MOE,
+    ARCH_DEEPSEEK_V3,
+    ARCH_KIMI_K2,
     ARCH_COUNT
 };
 
@@ -41,6 +43,15 @@ enum rope_scaling { ROPE_PLAIN, ROPE_LLAMA3, ROPE_LINEAR, ROPE_YARN };
 
 /* What a layer looks at: all positions, or the last model_config.window. */
 enum layer_kind { LAYER_FULL, LAYER_WINDOW };
+
+/* Keys and values of all heads made from one row of @kv_rank elements, beside
+ * which @rope of each key turn. */
+struct model_latent {
+    uint32_t kv_rank; /* 0: attention is of the other kind */
+    uint32_t q_rank;  /* 0: queries are made at once */
+    uint32_t nope, rope, value;
+    bool joined; /* kv_b_proj makes keys and values, as it was published */
+};
 
 /* How the experts of a position are chosen and weighed. */
 enum router {
@@ -99,6 +110,8 @@ struct model_config {
     uint32_t window;                       /* positions, LAYER_WINDOW */
     uint8_t layer_kinds[MODEL_LAYERS_MAX]; /* enum layer_kind */
     struct model_experts experts;
+    struct model_latent latent;
+    float score_scale;   /* of query times key */
     bool tied_head;      /* output head is the embedding */
     bool qk_norm;        /* queries and keys are normalised by head */
     bool attention_bias; /* of queries, keys and values */

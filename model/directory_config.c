@@ -5,6 +5,7 @@
  * that we do not implement is refused by name. */
 #include "model/directory_fields.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +52,10 @@ static const struct architecture {
                       BIASES_ALL, false, true},
     [ARCH_GLM4_MOE] = {"Glm4MoeForCausalLM", "glm4_moe", 131072, 0, 10000,
                        BIASES_TOLD_INPUTS, false, false},
+    [ARCH_DEEPSEEK_V3] = {"DeepseekV3ForCausalLM", "deepseek_v3", 4096, 0,
+                          10000, BIASES_TOLD, false, false},
+    [ARCH_KIMI_K2] = {"DeepseekV3ForCausalLM", "kimi_k2", 4096, 0, 10000,
+                      BIASES_TOLD, false, false},
 };
 
 static enum status
@@ -105,6 +110,12 @@ read_architecture(const struct json *config, struct model_config *out,
                                 err);
 }
 
+static bool
+is_latent(enum model_arch arch)
+{
+    return arch == ARCH_DEEPSEEK_V3 || arch == ARCH_KIMI_K2;
+}
+
 static enum status
 read_heads(const struct json *config, struct model_config *out,
            struct error *err)
@@ -121,16 +132,24 @@ read_heads(const struct json *config, struct model_config *out,
     if (out->heads % out->kv_heads != 0)
         return config_refuse(err, "num_key_value_heads",
                              "does not divide num_attention_heads");
-    if (head_dim == 0 && json_is_null(json_get(config, "head_dim"))) {
+    if (head_dim == 0 && !is_latent(out->arch) &&
+        json_is_null(json_get(config, "head_dim"))) {
         if (out->hidden % out->heads != 0)
             return config_refuse(err, "num_attention_heads",
                                  "does not divide hidden_size");
         head_dim = out->hidden / out->heads;
     }
+    if (is_latent(out->arch)) {
+        status = config_read_latent(config, out, err);
+        out->head_dim = out->latent.nope + out->latent.rope;
+        out->score_scale = 1.0f / sqrtf((float)out->head_dim);
+        return status;
+    }
     status = config_count(config, "head_dim", HEAD_DIM_MAX, head_dim,
                           &out->head_dim, err);
     if (status != STATUS_OK)
         return status;
+    out->score_scale = 1.0f / sqrtf((float)out->head_dim);
     if (out->head_dim % 2 != 0 || out->head_dim > HEAD_DIM_MAX)
         return config_refuse(err, "head_dim", "must be even and at most 1024");
     return STATUS_OK;

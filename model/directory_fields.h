@@ -31,6 +31,9 @@ bool config_text_is(const struct json *value, const char *expected);
 MUST_CHECK enum status config_read_rope(const struct json *config,
                                         struct model_config *out,
                                         struct error *err);
+MUST_CHECK enum status config_read_latent(const struct json *config,
+                                          struct model_config *out,
+                                          struct error *err);
 MUST_CHECK enum status config_read_layers(const struct json *config,
                                           struct model_config *out,
                                           struct error *err);

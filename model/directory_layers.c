@@ -8,6 +8,7 @@ enum {
     WINDOW_MAX = 1 << 25,
     MISTRAL_WINDOW = 4096, /* of a config.json without the member */
     QWEN_FULL_LAYERS = 28, /* likewise */
+    LATENT_MAX = 1 << 14,
     EXPERTS_MAX = 4096,
     INNER_MAX = 1 << 20,
 };
@@ -108,6 +109,39 @@ config_read_layers(const struct json *config, struct model_config *out,
     }
     return config_count(config, "sliding_window", WINDOW_MAX, 0, &out->window,
                         err);
+}
+
+/* --- latent attention -----------------------------------------------------*/
+
+enum status
+config_read_latent(const struct json *config, struct model_config *out,
+                   struct error *err)
+{
+    struct model_latent *latent = &out->latent;
+    const struct json *neighbours = json_get(config, "rope_interleave");
+    const struct {
+        const char *name;
+        uint32_t *out;
+    } sizes[] = {
+        {"kv_lora_rank", &latent->kv_rank},
+        {"qk_nope_head_dim", &latent->nope},
+        {"qk_rope_head_dim", &latent->rope},
+        {"v_head_dim", &latent->value},
+    };
+    enum status status = STATUS_OK;
+
+    for (size_t i = 0; status == STATUS_OK && i < COUNT_OF(sizes); i++)
+        status = config_count(config, sizes[i].name, LATENT_MAX, 0,
+                              sizes[i].out, err);
+    if (status == STATUS_OK && !json_is_null(json_get(config, "q_lora_rank")))
+        status = config_count(config, "q_lora_rank", LATENT_MAX, 0,
+                              &latent->q_rank, err);
+    if (status == STATUS_OK && latent->rope % 2 != 0)
+        status = config_refuse(err, "qk_rope_head_dim", "must be even");
+    if (status == STATUS_OK && !json_is_null(neighbours) &&
+        !json_as_bool(neighbours))
+        status = config_refuse(err, "rope_interleave", "must be true");
+    return status;
 }
 
 /* --- experts --------------------------------------------------------------*/
@@ -293,6 +327,8 @@ config_read_experts(const struct json *config, struct model_config *out,
     case ARCH_GPT_OSS:
         return read_top_softmax(config, out, err);
     case ARCH_GLM4_MOE:
+    case ARCH_DEEPSEEK_V3:
+    case ARCH_KIMI_K2:
         return read_sigmoid(config, out, err);
     }
     return STATUS_OK;

@@ -50,16 +50,21 @@ read_amplitude(const struct json *rope, struct model_config *out,
     double factor = (double)out->rope_factor;
     double all = 0, some = 0;
 
+    if (json_as_double(json_get(rope, "mscale_all_dim"), &all) != STATUS_OK)
+        all = 0;
     if (!json_is_null(json_get(rope, "attention_factor")))
         return config_positive(rope, "rope_scaling.attention_factor", 0,
                                &out->rope_amplitude, err);
     out->rope_amplitude = (float)yarn_scale(factor, 1);
     if (json_as_double(json_get(rope, "mscale"), &some) == STATUS_OK &&
-        json_as_double(json_get(rope, "mscale_all_dim"), &all) == STATUS_OK &&
         some > 0 && all > 0)
         out->rope_amplitude =
             (float)(yarn_scale(factor, some) / yarn_scale(factor, all));
-    if (!(out->rope_amplitude > 0 && out->rope_amplitude < 1e6F))
+    if (out->latent.kv_rank != 0 && all > 0)
+        out->score_scale *=
+            (float)(yarn_scale(factor, all) * yarn_scale(factor, all));
+    if (!(out->score_scale > 0 && out->score_scale < 1e6F) ||
+        !(out->rope_amplitude > 0 && out->rope_amplitude < 1e6F))
         return config_refuse(err, "rope_scaling.mscale", "is out of range");
     return STATUS_OK;
 }
@@ -124,9 +129,14 @@ read_rotary(const struct json *config, const struct json *rope,
     const struct json *holder =
         json_is_null(json_get(rope, "partial_rotary_factor")) ? config : rope;
     float part = 1;
-    enum status status =
-        config_positive(holder, "partial_rotary_factor",
-                        out->arch == ARCH_GLM4_MOE ? 0.5 : 1, &part, err);
+    enum status status;
+
+    if (out->latent.kv_rank != 0) {
+        out->rotary = out->latent.rope;
+        return STATUS_OK;
+    }
+    status = config_positive(holder, "partial_rotary_factor",
+                             out->arch == ARCH_GLM4_MOE ? 0.5 : 1, &part, err);
 
     if (status != STATUS_OK)
         return status;

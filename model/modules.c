@@ -52,6 +52,47 @@ attention(const struct model_config *c, struct modules *m)
 }
 
 static void
+latent_queries(const struct model_config *c, struct modules *m)
+{
+    const struct model_latent *latent = &c->latent;
+    uint64_t q = (uint64_t)c->heads * (latent->nope + latent->rope);
+
+    if (latent->q_rank == 0) {
+        matrix(m, MATRIX_QUERY, "self_attn.q_proj", q, c->hidden, false);
+        return;
+    }
+    matrix(m, MATRIX_QUERY_DOWN, "self_attn.q_a_proj", latent->q_rank,
+           c->hidden, c->attention_bias);
+    vector(m, VECTOR_QUERY_DOWN_NORM, "self_attn.q_a_layernorm.weight",
+           latent->q_rank);
+    matrix(m, MATRIX_QUERY_UP, "self_attn.q_b_proj", q, latent->q_rank, false);
+}
+
+static void
+latent_attention(const struct model_config *c, struct modules *m)
+{
+    const struct model_latent *latent = &c->latent;
+    uint64_t rank = latent->kv_rank;
+
+    latent_queries(c, m);
+    matrix(m, MATRIX_KV_DOWN, "self_attn.kv_a_proj_with_mqa",
+           rank + latent->rope, c->hidden, c->attention_bias);
+    vector(m, VECTOR_KV_NORM, "self_attn.kv_a_layernorm.weight", rank);
+    if (latent->joined) {
+        matrix(m, MATRIX_KV_UP, "self_attn.kv_b_proj",
+               (uint64_t)c->heads * (latent->nope + latent->value), rank,
+               false);
+    } else {
+        matrices(m, MATRIX_KEY_UP, "self_attn.embed_q", c->heads, rank,
+                 latent->nope, false);
+        matrices(m, MATRIX_VALUE_UP, "self_attn.unembed_out", c->heads,
+                 latent->value, rank, false);
+    }
+    matrix(m, MATRIX_OUTPUT, "self_attn.o_proj", c->hidden,
+           (uint64_t)c->heads * latent->value, c->output_bias);
+}
+
+static void
 feed_forward(const struct model_config *c, struct modules *m)
 {
     matrix(m, MATRIX_GATE, "mlp.gate_proj", c->intermediate, c->hidden,
@@ -109,7 +150,10 @@ model_modules(const struct model_config *config, uint32_t layer,
            config->hidden);
     vector(modules, VECTOR_MLP_NORM, "post_attention_layernorm.weight",
            config->hidden);
-    attention(config, modules);
+    if (config->latent.kv_rank != 0)
+        latent_attention(config, modules);
+    else
+        attention(config, modules);
     if (model_layer_has_experts(config, layer))
         experts(config, modules);
     else
@@ -119,5 +163,8 @@ model_modules(const struct model_config *config, uint32_t layer,
 uint64_t
 model_config_kv_elements(const struct model_config *config)
 {
+    if (config->latent.kv_rank != 0)
+        return (uint64_t)config->layers *
+               (config->latent.kv_rank + config->latent.rope);
     return 2 * (uint64_t)config->layers * config->kv_heads * config->head_dim;
 }

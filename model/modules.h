@@ -21,6 +21,12 @@ enum matrix_role {
     MATRIX_SHARED_GATE,
     MATRIX_SHARED_UP,
     MATRIX_SHARED_DOWN,
+    MATRIX_QUERY_DOWN,
+    MATRIX_QUERY_UP,
+    MATRIX_KV_DOWN,
+    MATRIX_KEY_UP,
+    MATRIX_VALUE_UP,
+    MATRIX_KV_UP, /* KEY_UP turned and VALUE_UP, head by head */
     MATRIX_ROLES
 };
 
@@ -31,6 +37,8 @@ enum vector_role {
     VECTOR_KEY_NORM,
     VECTOR_SINKS,
     VECTOR_SCORE_BIAS,
+    VECTOR_QUERY_DOWN_NORM,
+    VECTOR_KV_NORM,
     VECTOR_ROLES
 };
 

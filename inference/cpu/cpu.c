@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/mem.h"
-#include "inference/cpu/pool.h"
+#include "inference/cpu/backend.h"
 
 #include "common/banned.h"
 
@@ -15,26 +15,6 @@
 enum { SHARE_FROM = 32 * 1024 };
 /* Rows of a matrix decoded at once when there are several inputs. */
 enum { DECODED_ROWS = 16 };
-
-struct vec {
-    size_t rows, size;
-    float *data;
-};
-
-/* Per layer all keys, then all values; per head its positions together. */
-struct kv {
-    const struct kv_shape *shape;
-    size_t positions;
-    float *data;
-    size_t *starts; /* of each layer in @data, per position */
-};
-
-struct cpu {
-    const struct kernels *kernels;
-    struct pool *pool;
-    float **scratch; /* one per thread */
-    size_t scratch_count;
-};
 
 static void
 cpu_close(void *ctx)
@@ -48,9 +28,8 @@ cpu_close(void *ctx)
     free(cpu);
 }
 
-/* Every thread's scratch has room for @count floats afterwards. */
-static void
-scratch_reserve(struct cpu *cpu, size_t count)
+void
+cpu_scratch_reserve(struct cpu *cpu, size_t count)
 {
     if (count <= cpu->scratch_count)
         return;
@@ -59,10 +38,8 @@ scratch_reserve(struct cpu *cpu, size_t count)
     cpu->scratch_count = count;
 }
 
-/* Items per piece: four pieces a thread, or all at once when there is little
- * to do. */
-static size_t
-piece_of(const struct cpu *cpu, size_t count, size_t work_each)
+size_t
+cpu_piece_of(const struct cpu *cpu, size_t count, size_t work_each)
 {
     size_t pieces = 4 * pool_threads(cpu->pool);
 
@@ -99,70 +76,6 @@ cpu_vec_read(void *ctx, const struct vec *vec, size_t row)
     (void)ctx;
     assert(row < vec->rows);
     return vec->data + row * vec->size;
-}
-
-static size_t
-layer_elements(const struct kv_layer *layer)
-{
-    return layer->heads * (layer->key_size + layer->value_size);
-}
-
-static uint64_t
-cpu_kv_token_bytes(const struct kv_shape *shape)
-{
-    uint64_t elements = 0;
-
-    for (size_t i = 0; i < shape->layers; i++)
-        elements += layer_elements(&shape->layer[i]);
-    return elements * sizeof(float);
-}
-
-static struct kv *
-cpu_kv_new(void *ctx, const struct kv_shape *shape, size_t positions)
-{
-    struct kv *kv = mem_alloc(sizeof(*kv));
-    size_t start = 0;
-
-    (void)ctx;
-    kv->shape = shape;
-    kv->positions = positions;
-    kv->data = mem_array(positions, cpu_kv_token_bytes(shape));
-    kv->starts = mem_array(shape->layers, sizeof(kv->starts[0]));
-    for (size_t i = 0; i < shape->layers; i++) {
-        kv->starts[i] = start;
-        start += layer_elements(&shape->layer[i]);
-    }
-    return kv;
-}
-
-static void
-cpu_kv_free(void *ctx, struct kv *kv)
-{
-    (void)ctx;
-    if (kv == NULL)
-        return;
-    free(kv->starts);
-    free(kv->data);
-    free(kv);
-}
-
-/* Where the first position of a head lies. */
-static float *
-kv_keys(const struct kv *kv, size_t layer, size_t head)
-{
-    return kv->data +
-           (kv->starts[layer] + head * kv->shape->layer[layer].key_size) *
-               kv->positions;
-}
-
-static float *
-kv_values(const struct kv *kv, size_t layer, size_t head)
-{
-    const struct kv_layer *shape = &kv->shape->layer[layer];
-
-    return kv->data + (kv->starts[layer] + shape->heads * shape->key_size +
-                       head * shape->value_size) *
-                          kv->positions;
 }
 
 static void
@@ -232,7 +145,7 @@ cpu_linear(void *ctx, struct vec *out, const struct vec *in, size_t count,
 {
     struct cpu *cpu = ctx;
     struct linear_task task = {cpu, weight, in, out, count};
-    size_t piece = piece_of(cpu, weight->rows, weight->cols * count);
+    size_t piece = cpu_piece_of(cpu, weight->rows, weight->cols * count);
 
     assert(in->size == weight->cols && out->size == weight->rows);
     assert(count <= in->rows && count <= out->rows);
@@ -241,7 +154,7 @@ cpu_linear(void *ctx, struct vec *out, const struct vec *in, size_t count,
         pool_run(cpu->pool, linear_single, &task, weight->rows, piece);
         return;
     }
-    scratch_reserve(cpu, DECODED_ROWS * weight->cols);
+    cpu_scratch_reserve(cpu, DECODED_ROWS * weight->cols);
     pool_run(cpu->pool, linear_many, &task, weight->rows, piece);
 }
 
@@ -270,7 +183,7 @@ static void
 rmsnorm_rows(void *arg, size_t first, size_t last, size_t thread)
 {
     struct row_task *task = arg;
-    size_t size = task->norm->size;
+    size_t size = task->norm->stride;
 
     (void)thread;
     for (size_t i = first * task->in->size; i < last * task->in->size;
@@ -286,10 +199,12 @@ cpu_rmsnorm(void *ctx, struct vec *out, const struct vec *in, size_t count,
     struct cpu *cpu = ctx;
     struct row_task task = {.cpu = cpu, .out = out, .in = in, .norm = norm};
 
-    assert(out->size == in->size && in->size % norm->size == 0);
+    assert(out->size == in->size && in->size % norm->stride == 0);
+    assert(norm->size <= norm->stride &&
+           (norm->size == norm->stride || in == out));
     assert(count <= in->rows && count <= out->rows);
     pool_run(cpu->pool, rmsnorm_rows, &task, count,
-             piece_of(cpu, count, in->size));
+             cpu_piece_of(cpu, count, in->size));
 }
 
 static void
@@ -338,110 +253,7 @@ cpu_rope(void *ctx, struct vec *x, const struct pass_row *rows, size_t count,
     assert(shape->first + shape->size <= shape->head_size);
     assert(shape->size % 2 == 0);
     pool_run(cpu->pool, rope_rows, &task, count,
-             piece_of(cpu, count, 8 * x->size));
-}
-
-static void
-cpu_kv_write(void *ctx, const struct vec *keys, const struct vec *values,
-             const struct pass_row *rows, size_t count, size_t layer)
-{
-    (void)ctx;
-    assert(count <= keys->rows && (values == NULL || count <= values->rows));
-    for (size_t i = 0; i < count; i++) {
-        const struct kv *kv = rows[i].kv;
-        const struct kv_layer *shape = &kv->shape->layer[layer];
-        size_t at = rows[i].position;
-
-        assert(at < kv->positions);
-        assert((values == NULL) == (shape->value_size == 0));
-        for (size_t head = 0; head < shape->heads; head++) {
-            memcpy(kv_keys(kv, layer, head) + at * shape->key_size,
-                   keys->data + i * keys->size + head * shape->key_size,
-                   shape->key_size * sizeof(float));
-            if (values != NULL)
-                memcpy(kv_values(kv, layer, head) + at * shape->value_size,
-                       values->data + i * values->size +
-                           head * shape->value_size,
-                       shape->value_size * sizeof(float));
-        }
-    }
-}
-
-struct attention_task {
-    struct cpu *cpu;
-    struct vec *out;
-    const struct vec *queries;
-    const struct pass_row *rows;
-    const struct attention_shape *shape;
-};
-
-/* One head of one row; @p has room for the scores, a sink and a key. */
-static void
-attention_head(const struct attention_task *task, size_t index, size_t head,
-               float *p)
-{
-    const struct attention_shape *shape = task->shape;
-    const struct kernels *kernels = task->cpu->kernels;
-    const struct pass_row *row = &task->rows[index];
-    const struct kv_layer *kept = &row->kv->shape->layer[shape->layer];
-    size_t kv_head = head / (shape->heads / shape->kv_heads);
-    size_t end = (size_t)row->position + 1;
-    size_t first =
-        shape->window != 0 && end > shape->window ? end - shape->window : 0;
-    size_t count = end - first;
-    const float *keys =
-        kv_keys(row->kv, shape->layer, kv_head) + first * shape->key_size;
-    float *out =
-        task->out->data + index * task->out->size + head * shape->value_size;
-    float sum;
-
-    kernels->scores(task->queries->data + index * task->queries->size +
-                        head * shape->key_size,
-                    keys, count, shape->key_size, shape->scale, p);
-    if (shape->sinks != NULL)
-        p[count] = shape->sinks[head];
-    sum = kernels->exp_sum(p, count + (shape->sinks != NULL ? 1 : 0));
-    if (kept->value_size == 0) {
-        kernels->weighted_sum(p, keys, count, shape->key_size, 1.0f / sum,
-                              p + count + 1);
-        memcpy(out, p + count + 1, shape->value_size * sizeof(float));
-        return;
-    }
-    kernels->weighted_sum(
-        p, kv_values(row->kv, shape->layer, kv_head) + first * kept->value_size,
-        count, shape->value_size, 1.0f / sum, out);
-}
-
-/* Items are heads of rows. */
-static void
-attention_heads(void *arg, size_t first, size_t last, size_t thread)
-{
-    struct attention_task *task = arg;
-    size_t heads = task->shape->heads;
-
-    for (size_t item = first; item < last; item++)
-        attention_head(task, item / heads, item % heads,
-                       task->cpu->scratch[thread]);
-}
-
-static void
-cpu_attention(void *ctx, struct vec *out, const struct vec *queries,
-              const struct pass_row *rows, size_t count,
-              const struct attention_shape *shape)
-{
-    struct cpu *cpu = ctx;
-    struct attention_task task = {cpu, out, queries, rows, shape};
-    size_t longest = 0;
-
-    assert(queries->size == shape->heads * shape->key_size);
-    assert(out->size == shape->heads * shape->value_size && count <= out->rows);
-    for (size_t i = 0; i < count; i++)
-        if (rows[i].position >= longest)
-            longest = (size_t)rows[i].position + 1;
-    scratch_reserve(cpu, longest + 1 + shape->key_size);
-    pool_run(
-        cpu->pool, attention_heads, &task, count * shape->heads,
-        piece_of(cpu, count * shape->heads, 2 * longest * shape->key_size));
+             cpu_piece_of(cpu, count, 8 * x->size));
 }
 
 struct pair_task {
@@ -469,7 +281,7 @@ cpu_silu_mul(void *ctx, struct vec *gate, const struct vec *up, size_t count)
 
     assert(gate->size == up->size && count <= gate->rows && count <= up->rows);
     pool_run(cpu->pool, silu_items, &task, count * gate->size,
-             piece_of(cpu, count * gate->size, 4));
+             cpu_piece_of(cpu, count * gate->size, 4));
 }
 
 static void
@@ -495,7 +307,7 @@ cpu_swiglu_limited(void *ctx, struct vec *gate, const struct vec *up,
 
     assert(gate->size == up->size && count <= gate->rows && count <= up->rows);
     pool_run(cpu->pool, limited_items, &task, count * gate->size,
-             piece_of(cpu, count * gate->size, 40));
+             cpu_piece_of(cpu, count * gate->size, 40));
 }
 
 static void
@@ -538,6 +350,8 @@ static const struct ops cpu_ops = {
     .kv_token_bytes = cpu_kv_token_bytes,
     .embed = cpu_embed,
     .linear = cpu_linear,
+    .linear_heads = cpu_linear_heads,
+    .pieces_copy = cpu_pieces_copy,
     .rmsnorm = cpu_rmsnorm,
     .rope = cpu_rope,
     .kv_write = cpu_kv_write,

@@ -235,7 +235,8 @@ digest_operations(const struct kernels *kernels)
                            .data = (const uint8_t *)inputs,
                            .row_bytes = SIZE * sizeof(float)};
     struct weight weight = table;
-    struct norm norm = {.weight = weights, .size = SIZE, .eps = 1e-5f};
+    struct norm norm = {
+        .weight = weights, .size = SIZE, .stride = SIZE, .eps = 1e-5f};
     struct digest digest = {0xcbf29ce484222325};
     struct pass_row rows[COUNT] = {{0}};
     struct backend b;

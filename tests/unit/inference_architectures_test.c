@@ -30,9 +30,9 @@ static const struct {
     {"qwen3_moe", true},
     {"gpt_oss", true},
     {"glm4_moe", true},
-    {"deepseek_v3", false},
+    {"deepseek_v3", true},
     {"deepseek_v3_published", false},
-    {"kimi_k2", false},
+    {"kimi_k2", true},
     {"qwen3_5", false},
     {"qwen3_5_published", false},
     {"qwen3_5_moe", false},
@@ -49,8 +49,8 @@ static const struct {
     {"mxfp4", true},
     {"gpt_oss_mxfp4", true},
     {"qwen3_moe_4bit", true},
-    {"deepseek_v3_4bit", false},
-    {"kimi_k2_4bit", false},
+    {"deepseek_v3_4bit", true},
+    {"kimi_k2_4bit", true},
     {"qwen3_5_4bit", false},
 };
 
