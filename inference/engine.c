@@ -72,8 +72,8 @@ struct batch {
 static uint64_t
 kv_budget(const struct engine *engine, const struct engine_options *options)
 {
-    uint64_t whole = engine->dir.config.context *
-                     transformer_kv_token_bytes(engine->transformer);
+    uint64_t whole =
+        transformer_kv_bytes(engine->transformer, engine->dir.config.context);
     uint64_t all = whole * engine->slots;
 
     if (options->kv_bytes != 0)
@@ -120,7 +120,7 @@ sequence_free(struct engine *engine, struct sequence *sequence)
     if (sequence->kv != NULL) {
         transformer_kv_free(engine->transformer, sequence->kv);
         engine->kv_reserved -=
-            sequence->kv_tokens * engine_kv_token_bytes(engine);
+            transformer_kv_bytes(engine->transformer, sequence->kv_tokens);
         engine->running_count--;
     }
     engine->sequence_count--;
@@ -224,7 +224,8 @@ lengths_check(const struct engine *engine, const struct engine_request *request,
                   request->kv_tokens, prompt, most);
         return refuse(err, STATUS_INVALID, "bad_request");
     }
-    if (request->kv_tokens > engine->kv_bytes / token_bytes) {
+    if (transformer_kv_bytes(engine->transformer, request->kv_tokens) >
+        engine->kv_bytes) {
         error_set(err, STATUS_NO_CAPACITY,
                   "%" PRIu64 " positions of %" PRIu64 " bytes exceed the KV "
                   "budget of %" PRIu64 " bytes",
@@ -346,7 +347,8 @@ static void
 admit(struct engine *engine, const struct engine_events *events)
 {
     for (struct sequence *s = engine->sequences; s != NULL; s = s->next) {
-        uint64_t bytes = s->kv_tokens * engine_kv_token_bytes(engine);
+        uint64_t bytes =
+            transformer_kv_bytes(engine->transformer, s->kv_tokens);
 
         if (s->kv != NULL || s->finished)
             continue;

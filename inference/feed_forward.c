@@ -34,6 +34,8 @@ experts_init(struct transformer *t)
         return;
     t->shared_gate = ops->vec_new(t->ctx, rows, experts->shared_inner);
     t->shared_up = ops->vec_new(t->ctx, rows, experts->shared_inner);
+    if (experts->shared_gate)
+        t->shared_scale = ops->vec_new(t->ctx, rows, 1);
 }
 
 void
@@ -52,9 +54,10 @@ feed_forward_init(struct transformer *t)
 void
 feed_forward_clear(struct transformer *t)
 {
-    struct vec *vecs[] = {t->gate,       t->up,          t->scores,
-                          t->gathered,   t->expert_gate, t->expert_up,
-                          t->expert_out, t->shared_gate, t->shared_up};
+    struct vec *vecs[] = {t->gate,        t->up,          t->scores,
+                          t->gathered,    t->expert_gate, t->expert_up,
+                          t->expert_out,  t->shared_gate, t->shared_up,
+                          t->shared_scale};
 
     for (size_t i = 0; i < COUNT_OF(vecs); i++)
         t->ops->vec_free(t->ctx, vecs[i]);
@@ -144,6 +147,11 @@ shared_run(struct transformer *t, const struct layer_weights *w, size_t count)
     ops->silu_mul(t->ctx, t->shared_gate, t->shared_up, count);
     ops->linear(t->ctx, t->expert_out, t->shared_gate, count,
                 &w->matrix[MATRIX_SHARED_DOWN]);
+    if (t->shared_scale != NULL) {
+        ops->linear(t->ctx, t->shared_scale, t->normed, count,
+                    &w->matrix[MATRIX_SHARED_SCALE]);
+        ops->sigmoid_mul(t->ctx, t->expert_out, t->shared_scale, count);
+    }
     ops->add(t->ctx, t->hidden, t->expert_out, count);
 }
 

@@ -62,9 +62,11 @@ struct vec;
 struct kv;
 
 /* What a layer keeps of one position: for each of its heads a key and a value.
- * With no @value_size the value is the front of the key. */
+ * With no @value_size the value is the front of the key.  @state floats are
+ * kept of the sequence as a whole. */
 struct kv_layer {
     size_t heads, key_size, value_size;
+    size_t state;
 };
 
 struct kv_shape {
@@ -85,6 +87,16 @@ struct attention_shape {
     size_t window;      /* positions looked at, its own among them; 0: all */
     float scale;        /* of query times key */
     const float *sinks; /* per head a score without a value; NULL: none */
+};
+
+/* A delta net: rows are [key_heads x key_size] twice, queries and keys, then
+ * [value_heads x value_size].  Its state is the last @kernel - 1 rows of each
+ * channel, then a matrix [key_size, value_size] for each value head. */
+struct delta_shape {
+    size_t layer, key_heads, value_heads, key_size, value_size, kernel;
+    const float *conv; /* [channels, kernel] */
+    const float *step; /* per value head: added before the softplus */
+    const float *rate; /* per value head: the decay's, as a logarithm */
 };
 
 /* Of each piece of @head_size elements @size turn, from @first on: halves of
@@ -124,6 +136,8 @@ struct ops {
     void (*kv_free)(void *ctx, struct kv *kv);
     /* What one position of one sequence takes. */
     uint64_t (*kv_token_bytes)(const struct kv_shape *shape);
+    /* What a sequence takes besides. */
+    uint64_t (*kv_state_bytes)(const struct kv_shape *shape);
 
     /* out[i] = the row of @table for rows[i].id */
     void (*embed)(void *ctx, struct vec *out, const struct weight *table,
@@ -154,6 +168,16 @@ struct ops {
     void (*attention)(void *ctx, struct vec *out, const struct vec *queries,
                       const struct pass_row *rows, size_t count,
                       const struct attention_shape *shape);
+    /* Take the rows into the states of their sequences, in their order, and
+     * give what the queries find there.  @qkv is overwritten; @strength and
+     * @decay have an element for each value head. */
+    void (*delta_net)(void *ctx, struct vec *out, struct vec *qkv,
+                      const struct vec *strength, const struct vec *decay,
+                      const struct pass_row *rows, size_t count,
+                      const struct delta_shape *shape);
+    /* x[i] *= sigmoid(gate[i / n]), x being n times as wide as the gate */
+    void (*sigmoid_mul)(void *ctx, struct vec *x, const struct vec *gate,
+                        size_t count);
     /* gate[i] = silu(gate[i]) * up[i] */
     void (*silu_mul)(void *ctx, struct vec *gate, const struct vec *up,
                      size_t count);

@@ -14,7 +14,9 @@ kv_layers_make(const struct model_config *config)
     struct kv_layer *layers = mem_array(config->layers, sizeof(*layers));
 
     for (size_t i = 0; i < config->layers; i++)
-        if (config->latent.kv_rank != 0)
+        if (config->layer_kinds[i] == LAYER_DELTA)
+            layers[i] = delta_kv_layer(config);
+        else if (config->latent.kv_rank != 0)
             layers[i] = (struct kv_layer){.heads = 1,
                                           .key_size = config->latent.kv_rank +
                                                       config->latent.rope};
@@ -48,6 +50,10 @@ attention_init(struct transformer *t)
     t->key = t->ops->vec_new(t->ctx, rows, keys);
     t->value = t->ops->vec_new(t->ctx, rows, keys);
     t->mixed = t->ops->vec_new(t->ctx, rows, queries);
+    if (!config->gated_attention)
+        return;
+    t->query_gated = t->ops->vec_new(t->ctx, rows, 2 * queries);
+    t->attention_gate = t->ops->vec_new(t->ctx, rows, queries);
 }
 
 struct transformer *
@@ -71,6 +77,7 @@ transformer_new(const struct backend *backend,
     t->normed = ops->vec_new(ctx, rows, config->hidden);
     attention_init(t);
     latent_init(t);
+    delta_init(t);
     feed_forward_init(t);
     t->last = ops->vec_new(ctx, TRANSFORMER_LOGITS_MAX, config->hidden);
     t->logits = ops->vec_new(ctx, TRANSFORMER_LOGITS_MAX, config->vocab);
@@ -90,7 +97,10 @@ transformer_free(struct transformer *t)
     t->ops->vec_free(t->ctx, t->mixed);
     t->ops->vec_free(t->ctx, t->last);
     t->ops->vec_free(t->ctx, t->logits);
+    t->ops->vec_free(t->ctx, t->query_gated);
+    t->ops->vec_free(t->ctx, t->attention_gate);
     latent_clear(t);
+    delta_clear(t);
     feed_forward_clear(t);
     free((void *)(uintptr_t)t->kv_shape.layer);
     free((void *)(uintptr_t)t->rope.frequencies);
@@ -113,6 +123,13 @@ uint64_t
 transformer_kv_token_bytes(const struct transformer *t)
 {
     return t->ops->kv_token_bytes(&t->kv_shape);
+}
+
+uint64_t
+transformer_kv_bytes(const struct transformer *t, uint64_t positions)
+{
+    return positions * t->ops->kv_token_bytes(&t->kv_shape) +
+           t->ops->kv_state_bytes(&t->kv_shape);
 }
 
 void
@@ -157,6 +174,27 @@ attention_shape_of(const struct transformer *t, size_t layer)
         .sinks = w->vector[VECTOR_SINKS]};
 }
 
+/* Of each head its query and, behind it, the gate of its result. */
+static void
+queries_make(struct transformer *t, const struct layer_weights *w, size_t count)
+{
+    const struct ops *ops = t->ops;
+    const struct weight *matrix = &w->matrix[MATRIX_QUERY];
+    size_t size = t->config->head_dim, heads = t->config->heads;
+    const struct pieces close = {0, size}, first = {0, 2 * size},
+                        second = {size, 2 * size};
+
+    if (!t->config->gated_attention) {
+        ops->linear(t->ctx, t->query, t->normed, count, matrix);
+        return;
+    }
+    ops->linear(t->ctx, t->query_gated, t->normed, count, matrix);
+    ops->pieces_copy(t->ctx, t->query, close, t->query_gated, first, heads,
+                     size, count);
+    ops->pieces_copy(t->ctx, t->attention_gate, close, t->query_gated, second,
+                     heads, size, count);
+}
+
 /* mixed = attention over the normalised hidden. */
 static void
 heads_attend(struct transformer *t, size_t layer, const struct pass_row *rows,
@@ -167,7 +205,7 @@ heads_attend(struct transformer *t, size_t layer, const struct pass_row *rows,
     size_t head_dim = t->config->head_dim;
     struct attention_shape shape = attention_shape_of(t, layer);
 
-    ops->linear(t->ctx, t->query, t->normed, count, &w->matrix[MATRIX_QUERY]);
+    queries_make(t, w, count);
     ops->linear(t->ctx, t->key, t->normed, count, &w->matrix[MATRIX_KEY]);
     ops->linear(t->ctx, t->value, t->normed, count, &w->matrix[MATRIX_VALUE]);
     if (t->config->qk_norm) {
@@ -180,6 +218,8 @@ heads_attend(struct transformer *t, size_t layer, const struct pass_row *rows,
     ops->rope(t->ctx, t->key, rows, count, &t->rope);
     ops->kv_write(t->ctx, t->key, t->value, rows, count, layer);
     ops->attention(t->ctx, t->mixed, t->query, rows, count, &shape);
+    if (t->config->gated_attention)
+        ops->sigmoid_mul(t->ctx, t->mixed, t->attention_gate, count);
 }
 
 static void
@@ -190,12 +230,16 @@ attend(struct transformer *t, size_t layer, const struct pass_row *rows,
 
     transformer_normalise(t, t->normed, t->hidden, count,
                           w->vector[VECTOR_ATTENTION_NORM], t->config->hidden);
-    if (t->config->latent.kv_rank != 0)
-        latent_attend(t, layer, rows, count);
-    else
-        heads_attend(t, layer, rows, count);
-    t->ops->linear(t->ctx, t->normed, t->mixed, count,
-                   &w->matrix[MATRIX_OUTPUT]);
+    if (t->config->layer_kinds[layer] == LAYER_DELTA) {
+        delta_attend(t, layer, rows, count);
+    } else {
+        if (t->config->latent.kv_rank != 0)
+            latent_attend(t, layer, rows, count);
+        else
+            heads_attend(t, layer, rows, count);
+        t->ops->linear(t->ctx, t->normed, t->mixed, count,
+                       &w->matrix[MATRIX_OUTPUT]);
+    }
     t->ops->add(t->ctx, t->hidden, t->normed, count);
 }
 

@@ -1,9 +1,10 @@
 /* transformer.h - the forward pass of the known architectures, written once
  * over inference/ops.h.
  *
- * Architectures: llama (grouped attention, rotary positions with llama3 or
- * linear scaling, optional biases) and qwen3 (the same with normalised queries
- * and keys).  Not safe to share between threads. */
+ * Architectures: those of model/directory_config.c: grouped attention, rotary
+ * positions with their scalings, windows, sinks, a compressed cache, delta
+ * nets, experts.  Not safe to share between threads.
+ */
 #ifndef BERTH_INFERENCE_TRANSFORMER_H
 #define BERTH_INFERENCE_TRANSFORMER_H
 
@@ -33,7 +34,10 @@ void transformer_free(struct transformer *transformer);
 struct kv *transformer_kv_new(struct transformer *transformer,
                               size_t positions);
 void transformer_kv_free(struct transformer *transformer, struct kv *kv);
+/* What a position takes, and a sequence of @positions. */
 uint64_t transformer_kv_token_bytes(const struct transformer *transformer);
+uint64_t transformer_kv_bytes(const struct transformer *transformer,
+                              uint64_t positions);
 
 /* One pass over @count rows (at most TRANSFORMER_ROWS_MAX).  Rows of one
  * sequence stand in rising positions, and all positions before its first one

@@ -24,10 +24,14 @@ struct transformer {
     struct vec *hidden, *normed, *query, *key, *value, *mixed;
     /* NULL where attention is not latent */
     struct vec *query_down, *latent_query, *latent_mixed;
+    /* NULL where there is none: queries with their gates; delta nets */
+    struct vec *query_gated, *attention_gate;
+    struct vec *delta_qkv, *delta_gate, *delta_strength, *delta_decay,
+        *delta_out;
     struct vec *gate, *up; /* NULL where all layers have experts */
     /* NULL where none has */
     struct vec *scores, *gathered, *expert_gate, *expert_up, *expert_out;
-    struct vec *shared_gate, *shared_up;
+    struct vec *shared_gate, *shared_up, *shared_scale;
     struct expert_rows expert_rows;
     struct vec *last, *logits;
 };
@@ -48,6 +52,15 @@ void latent_clear(struct transformer *t);
 /* mixed = attention over the normalised hidden. */
 void latent_attend(struct transformer *t, size_t layer,
                    const struct pass_row *rows, size_t count);
+
+/* Allocate and free what delta nets need; nothing without them. */
+void delta_init(struct transformer *t);
+void delta_clear(struct transformer *t);
+/* What the layer keeps of a sequence. */
+struct kv_layer delta_kv_layer(const struct model_config *config);
+/* normed = the layer's answer to the normalised hidden. */
+void delta_attend(struct transformer *t, size_t layer,
+                  const struct pass_row *rows, size_t count);
 
 /* Allocate and free what feed_forward needs. */
 void feed_forward_init(struct transformer *t);

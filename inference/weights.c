@@ -237,13 +237,13 @@ static enum status
 module_find(const struct placing *placing, size_t layer,
             const struct matrix_module *m, struct weight *out)
 {
-    char whole[TENSOR_NAME_BYTES];
+    char whole[MODULE_NAME_BYTES];
     char part[TENSOR_NAME_BYTES + 16];
     size_t rows = (size_t)((m->count == 0 ? 1 : m->count) * m->rows);
     float *offset = NULL;
     enum status status;
 
-    snprintf(whole, sizeof(whole), "model.layers.%zu.%s", layer, m->name);
+    model_layer_name(&placing->dir->config, (uint32_t)layer, m->name, whole);
     status = matrix_find(placing, whole, rows, (size_t)m->cols, out);
     if (status != STATUS_OK || !m->bias)
         return status;
@@ -251,6 +251,21 @@ module_find(const struct placing *placing, size_t layer,
     status = vector_read(placing, part, rows, &offset);
     out->offset = offset;
     return status;
+}
+
+/* The delta net's own norm is kept whole everywhere. */
+static bool
+is_plain_norm(enum vector_role role)
+{
+    return role == VECTOR_ATTENTION_NORM || role == VECTOR_MLP_NORM ||
+           role == VECTOR_QUERY_NORM || role == VECTOR_KEY_NORM;
+}
+
+static void
+add_1(float *x, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        x[i] += 1;
 }
 
 static enum status
@@ -268,11 +283,14 @@ layer_find(const struct placing *placing, size_t layer,
     }
     for (size_t i = 0; status == STATUS_OK && i < modules.vector_count; i++) {
         const struct vector_module *v = &modules.vectors[i];
-        char name[TENSOR_NAME_BYTES];
+        char name[MODULE_NAME_BYTES];
 
-        snprintf(name, sizeof(name), "model.layers.%zu.%s", layer, v->name);
+        model_layer_name(&placing->dir->config, (uint32_t)layer, v->name, name);
         status = vector_read(placing, name, (size_t)v->size,
                              &weights->vector[v->role]);
+        if (status == STATUS_OK && placing->dir->config.norms_less_1 &&
+            is_plain_norm(v->role))
+            add_1(weights->vector[v->role], (size_t)v->size);
     }
     return status;
 }
@@ -282,20 +300,25 @@ outside_find(const struct placing *placing)
 {
     const struct model_config *config = &placing->dir->config;
     struct weights *weights = placing->weights;
-    enum status status =
-        matrix_find(placing, "model.embed_tokens", config->vocab,
-                    config->hidden, &weights->embedding);
+    char name[MODULE_NAME_BYTES];
+    enum status status;
 
+    snprintf(name, sizeof(name), "%sembed_tokens", config->prefix);
+    status = matrix_find(placing, name, config->vocab, config->hidden,
+                         &weights->embedding);
+    snprintf(name, sizeof(name), "%snorm.weight", config->prefix);
     if (status == STATUS_OK)
-        status = vector_read(placing, "model.norm.weight", config->hidden,
-                             &weights->final_norm);
+        status =
+            vector_read(placing, name, config->hidden, &weights->final_norm);
     if (status != STATUS_OK)
         return status;
+    if (config->norms_less_1)
+        add_1(weights->final_norm, config->hidden);
     if (config->tied_head) {
         weights->head = weights->embedding;
         return STATUS_OK;
     }
-    return matrix_find(placing, "lm_head", config->vocab, config->hidden,
+    return matrix_find(placing, config->head, config->vocab, config->hidden,
                        &weights->head);
 }
 

@@ -95,20 +95,14 @@ count_layer(const struct model_config *c, uint32_t layer,
         elements->stored += modules.vectors[i].size;
 }
 
-static bool
-begins(const char *text, const char *front)
-{
-    return strncmp(text, front, strlen(front)) == 0;
-}
-
 /* Is all of the tensor read for every decoded token?  Of an embedding that is
  * not the output head one row is, which we do not count; a stored head beside
  * a tied embedding and computed tables are not used at all. */
 static bool
 is_read(const struct model_config *config, const char *name)
 {
-    if (config->tied_head ? begins(name, "lm_head.")
-                          : begins(name, "model.embed_tokens."))
+    if (config->tied_head ? strstr(name, "lm_head.") != NULL
+                          : strstr(name, ".embed_tokens.") != NULL)
         return false;
     return strstr(name, "rotary_emb.") == NULL;
 }
@@ -148,9 +142,13 @@ bytes_per_token(const struct model_directory *dir)
 static void
 name_quantisation(const struct model_directory *dir, char *text, size_t size)
 {
-    const struct tensor_info *tensor = model_directory_find(
-        dir, "model.layers.0.self_attn.q_proj.weight", NULL);
-    const char *name = tensor == NULL ? "" : dtype_name(tensor->dtype);
+    char matrix[MODULE_NAME_BYTES];
+    const struct tensor_info *tensor;
+    const char *name;
+
+    model_layer_name(&dir->config, 0, "input_layernorm.weight", matrix);
+    tensor = model_directory_find(dir, matrix, NULL);
+    name = tensor == NULL ? "" : dtype_name(tensor->dtype);
 
     if (dir->config.quantisation.mode != QUANTISED_NOT) {
         snprintf(text, size, "%s-%ubit-g%u",

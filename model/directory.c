@@ -9,6 +9,7 @@
 #include "common/mem.h"
 #include "model/directory_tensors.h"
 #include "model/file.h"
+#include "model/modules.h"
 
 #include "common/banned.h"
 
@@ -237,6 +238,35 @@ read_optional(const char *path, const char *name, size_t max,
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
+static bool
+has_tensor(const struct model_directory *dir, const char *name)
+{
+    return model_directory_find(dir, name, NULL) != NULL;
+}
+
+/* How this directory names and keeps what its architecture has: as it was
+ * published, or as MLX writes it. */
+static void
+layout_find(struct model_directory *dir)
+{
+    struct model_config *config = &dir->config;
+    char name[MODULE_NAME_BYTES];
+    const struct tensor_info *kernel;
+
+    if (has_tensor(dir, "language_model.model.embed_tokens.weight")) {
+        config->prefix = "language_model.model.";
+        config->head = "language_model.lm_head";
+    } else if (has_tensor(dir, "model.language_model.embed_tokens.weight")) {
+        config->prefix = "model.language_model.";
+    }
+    model_layer_name(config, 0, "self_attn.kv_b_proj.weight", name);
+    config->latent.joined = has_tensor(dir, name);
+    model_layer_name(config, 0, "linear_attn.conv1d.weight", name);
+    kernel = model_directory_find(dir, name, NULL);
+    config->norms_less_1 = config->delta.kernel != 0 && kernel != NULL &&
+                           kernel->rank == 3 && kernel->shape[1] == 1;
+}
+
 static enum status
 read_files(struct model_directory *dir, const struct json *config,
            const struct json *map, struct error *err)
@@ -250,9 +280,8 @@ read_files(struct model_directory *dir, const struct json *config,
         status = check_unique(dir, err);
     if (status == STATUS_OK && map != NULL)
         status = check_index(dir, map, err);
-    dir->config.latent.joined =
-        model_directory_find(dir, "model.layers.0.self_attn.kv_b_proj.weight",
-                             NULL) != NULL;
+    if (status == STATUS_OK)
+        layout_find(dir);
     if (status == STATUS_OK)
         status = directory_check_tensors(dir, config, err);
     names_clear(&names);

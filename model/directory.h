@@ -36,13 +36,16 @@ enum model_arch {
     ARCH_GLM4_MOE,
     ARCH_DEEPSEEK_V3,
     ARCH_KIMI_K2,
+    ARCH_QWEN3_5,
+    ARCH_QWEN3_5_MOE,
     ARCH_COUNT
 };
 
 enum rope_scaling { ROPE_PLAIN, ROPE_LLAMA3, ROPE_LINEAR, ROPE_YARN };
 
-/* What a layer looks at: all positions, or the last model_config.window. */
-enum layer_kind { LAYER_FULL, LAYER_WINDOW };
+/* What a layer looks at: all positions, the last model_config.window, or a
+ * state that each position changes. */
+enum layer_kind { LAYER_FULL, LAYER_WINDOW, LAYER_DELTA };
 
 /* Keys and values of all heads made from one row of @kv_rank elements, beside
  * which @rope of each key turn. */
@@ -51,6 +54,12 @@ struct model_latent {
     uint32_t q_rank;  /* 0: queries are made at once */
     uint32_t nope, rope, value;
     bool joined; /* kv_b_proj makes keys and values, as it was published */
+};
+
+/* The state of LAYER_DELTA: for each value head a matrix [key_size,
+ * value_size], behind a convolution over @kernel positions. */
+struct model_delta {
+    uint32_t key_heads, value_heads, key_size, value_size, kernel;
 };
 
 /* How the experts of a position are chosen and weighed. */
@@ -68,9 +77,10 @@ struct model_experts {
     uint32_t shared_inner; /* of the one for every position; 0: none */
     uint32_t dense_layers; /* first layers without experts */
     uint32_t groups, groups_used;
-    bool normalised; /* the weights of those used sum to 1 */
-    float scale;     /* of the weights */
-    float limit;     /* of the gates: gpt-oss's activation; 0: plain SwiGLU */
+    bool normalised;  /* the weights of those used sum to 1 */
+    float scale;      /* of the weights */
+    bool shared_gate; /* the shared one is weighed, too */
+    float limit;      /* of the gates: gpt-oss's activation; 0: plain SwiGLU */
 };
 
 enum quantisation_mode { QUANTISED_NOT, QUANTISED_AFFINE, QUANTISED_MXFP4 };
@@ -111,6 +121,13 @@ struct model_config {
     uint8_t layer_kinds[MODEL_LAYERS_MAX]; /* enum layer_kind */
     struct model_experts experts;
     struct model_latent latent;
+    struct model_delta delta;
+    bool gated_attention; /* each query comes with a gate of the result */
+    /* How the tensors are named, and whether norms are kept less 1: known from
+     * the files. */
+    const char *prefix; /* "model." */
+    const char *head;   /* "lm_head" */
+    bool norms_less_1;
     float score_scale;   /* of query times key */
     bool tied_head;      /* output head is the embedding */
     bool qk_norm;        /* queries and keys are normalised by head */

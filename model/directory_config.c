@@ -56,6 +56,10 @@ static const struct architecture {
                           10000, BIASES_TOLD, false, false},
     [ARCH_KIMI_K2] = {"DeepseekV3ForCausalLM", "kimi_k2", 4096, 0, 10000,
                       BIASES_TOLD, false, false},
+    [ARCH_QWEN3_5] = {"Qwen3_5ForConditionalGeneration", "qwen3_5", 32768, 256,
+                      10000, BIASES_TOLD, true, false},
+    [ARCH_QWEN3_5_MOE] = {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe",
+                          32768, 256, 10000, BIASES_TOLD, true, false},
 };
 
 static enum status
@@ -167,7 +171,8 @@ read_sizes(const struct json *config, struct model_config *out,
     } sizes[] = {
         {"num_hidden_layers", MODEL_LAYERS_MAX, 0, &out->layers},
         {"hidden_size", HIDDEN_MAX, 0, &out->hidden},
-        {"intermediate_size", INTERMEDIATE_MAX, 0, &out->intermediate},
+        {"intermediate_size", INTERMEDIATE_MAX,
+         out->arch == ARCH_QWEN3_5_MOE ? 1 : 0, &out->intermediate},
         {"vocab_size", VOCAB_MAX, 0, &out->vocab},
         {"max_position_embeddings", CONFIG_CONTEXT_MAX,
          architectures[out->arch].context, &out->context},
@@ -382,11 +387,13 @@ read_biases(const struct json *config, struct model_config *out,
 }
 
 static enum status
-read_switches(const struct json *config, struct model_config *out,
-              struct error *err)
+read_switches(const struct json *whole, const struct json *config,
+              struct model_config *out, struct error *err)
 {
+    const struct json *tied =
+        json_is_null(json_get(config, "tie_word_embeddings")) ? whole : config;
     enum status status =
-        config_bool(config, "tie_word_embeddings", &out->tied_head, err);
+        config_bool(tied, "tie_word_embeddings", &out->tied_head, err);
 
     if (status == STATUS_OK)
         status = read_biases(config, out, err);
@@ -402,17 +409,30 @@ read_switches(const struct json *config, struct model_config *out,
     return status;
 }
 
+/* A model of several kinds of input keeps what concerns text by itself. */
+static const struct json *
+text_of(const struct json *config)
+{
+    const struct json *text = json_get(config, "text_config");
+
+    return json_kind(text) == JSON_KIND_OBJECT ? text : config;
+}
+
 enum status
 model_config_parse(const struct json *config, const struct json *generation,
                    struct model_config *out, struct error *err)
 {
-    struct model_config read = {0};
+    struct model_config read = {.prefix = "model.", .head = "lm_head"};
+    const struct json *whole = config;
     enum status status = STATUS_OK;
 
     if (json_kind(config) != JSON_KIND_OBJECT)
         return error_set(err, STATUS_INVALID,
                          "config.json: no object: download the file again");
     status = read_architecture(config, &read, err);
+    if (status == STATUS_OK &&
+        (read.arch == ARCH_QWEN3_5 || read.arch == ARCH_QWEN3_5_MOE))
+        config = text_of(whole);
     if (status == STATUS_OK)
         status = refuse_unknown_meaning(config, err);
     if (status == STATUS_OK)
@@ -420,15 +440,19 @@ model_config_parse(const struct json *config, const struct json *generation,
     if (status == STATUS_OK)
         status = config_read_rope(config, &read, err);
     if (status == STATUS_OK)
-        status = read_switches(config, &read, err);
+        status = read_switches(whole, config, &read, err);
+    if (status == STATUS_OK)
+        status = config_read_delta(config, &read, err);
     if (status == STATUS_OK)
         status = config_read_layers(config, &read, err);
     if (status == STATUS_OK)
         status = config_read_experts(config, &read, err);
     if (status == STATUS_OK)
-        status = read_quantisation(config, &read, err);
+        status = read_quantisation(whole, &read, err);
     if (status == STATUS_OK)
-        status = read_stop_ids(config, generation, &read, err);
+        status = read_stop_ids(
+            json_is_null(json_get(config, "eos_token_id")) ? whole : config,
+            generation, &read, err);
     if (status == STATUS_OK)
         *out = read;
     else

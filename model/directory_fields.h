@@ -37,6 +37,9 @@ MUST_CHECK enum status config_read_latent(const struct json *config,
 MUST_CHECK enum status config_read_layers(const struct json *config,
                                           struct model_config *out,
                                           struct error *err);
+MUST_CHECK enum status config_read_delta(const struct json *config,
+                                         struct model_config *out,
+                                         struct error *err);
 MUST_CHECK enum status config_read_experts(const struct json *config,
                                            struct model_config *out,
                                            struct error *err);

@@ -8,6 +8,9 @@ enum {
     WINDOW_MAX = 1 << 25,
     MISTRAL_WINDOW = 4096, /* of a config.json without the member */
     QWEN_FULL_LAYERS = 28, /* likewise */
+    DELTA_HEADS_MAX = 1024,
+    DELTA_SIZE_MAX = 1024,
+    DELTA_KERNEL_MAX = 64,
     LATENT_MAX = 1 << 14,
     EXPERTS_MAX = 4096,
     INNER_MAX = 1 << 20,
@@ -19,6 +22,22 @@ kinds_fill(struct model_config *out, uint32_t first, uint32_t step,
 {
     for (uint32_t i = first; i < out->layers; i += step)
         out->layer_kinds[i] = (uint8_t)kind;
+}
+
+/* Full attention in every layer whose number from 1 the interval divides. */
+static enum status
+kinds_by_interval(const struct json *config, struct model_config *out,
+                  struct error *err)
+{
+    uint32_t interval = 0;
+    enum status status = config_count(config, "full_attention_interval",
+                                      MODEL_LAYERS_MAX, 4, &interval, err);
+
+    if (status != STATUS_OK)
+        return status;
+    kinds_fill(out, 0, 1, LAYER_DELTA);
+    kinds_fill(out, interval - 1, interval, LAYER_FULL);
+    return STATUS_OK;
 }
 
 /* Which layers have the window where "layer_types" does not tell. */
@@ -34,6 +53,8 @@ kinds_by_default(const struct json *config, struct model_config *out,
         kinds_fill(out, 0, 1, LAYER_WINDOW);
     else if (out->arch == ARCH_GPT_OSS)
         kinds_fill(out, 0, 2, LAYER_WINDOW);
+    else if (out->delta.kernel != 0)
+        return kinds_by_interval(config, out, err);
     else
         status = config_bool(config, "use_sliding_window", &used, err);
     if (status != STATUS_OK || !used)
@@ -69,6 +90,9 @@ kinds_by_list(const struct json *types, struct model_config *out,
 
         if (config_text_is(type, "sliding_attention"))
             out->layer_kinds[i] = LAYER_WINDOW;
+        else if (config_text_is(type, "linear_attention") &&
+                 out->delta.kernel != 0)
+            out->layer_kinds[i] = LAYER_DELTA;
         else if (!config_text_is(type, "full_attention"))
             return config_refuse(err, "layer_types",
                                  "must be full_attention or sliding_attention");
@@ -77,10 +101,10 @@ kinds_by_list(const struct json *types, struct model_config *out,
 }
 
 static bool
-is_windowed(const struct model_config *config)
+has_kind(const struct model_config *config, enum layer_kind kind)
 {
     for (uint32_t i = 0; i < config->layers; i++)
-        if (config->layer_kinds[i] == LAYER_WINDOW)
+        if (config->layer_kinds[i] == kind)
             return true;
     return false;
 }
@@ -97,7 +121,12 @@ config_read_layers(const struct json *config, struct model_config *out,
                              ? kinds_by_default(config, out, err)
                              : kinds_by_list(types, out, err);
 
-    if (status != STATUS_OK || !is_windowed(out))
+    /* A sequence's memory is reckoned by its positions. */
+    if (status == STATUS_OK && !has_kind(out, LAYER_FULL) &&
+        !has_kind(out, LAYER_WINDOW))
+        status = config_refuse(err, "layer_types",
+                               "must have a layer of full_attention");
+    if (status != STATUS_OK || !has_kind(out, LAYER_WINDOW))
         return status;
     if (window == NULL && out->arch == ARCH_MISTRAL) {
         out->window = MISTRAL_WINDOW;
@@ -141,6 +170,44 @@ config_read_latent(const struct json *config, struct model_config *out,
     if (status == STATUS_OK && !json_is_null(neighbours) &&
         !json_as_bool(neighbours))
         status = config_refuse(err, "rope_interleave", "must be true");
+    return status;
+}
+
+/* --- delta nets -----------------------------------------------------------*/
+
+enum status
+config_read_delta(const struct json *config, struct model_config *out,
+                  struct error *err)
+{
+    struct model_delta *delta = &out->delta;
+    const struct json *gate = json_get(config, "attn_output_gate");
+    const struct {
+        const char *name;
+        uint32_t max;
+        uint32_t *out;
+    } sizes[] = {
+        {"linear_num_key_heads", DELTA_HEADS_MAX, &delta->key_heads},
+        {"linear_num_value_heads", DELTA_HEADS_MAX, &delta->value_heads},
+        {"linear_key_head_dim", DELTA_SIZE_MAX, &delta->key_size},
+        {"linear_value_head_dim", DELTA_SIZE_MAX, &delta->value_size},
+        {"linear_conv_kernel_dim", DELTA_KERNEL_MAX, &delta->kernel},
+    };
+    enum status status = STATUS_OK;
+
+    if (out->arch != ARCH_QWEN3_5 && out->arch != ARCH_QWEN3_5_MOE)
+        return STATUS_OK;
+    for (size_t i = 0; status == STATUS_OK && i < COUNT_OF(sizes); i++)
+        status = config_count(config, sizes[i].name, sizes[i].max, 0,
+                              sizes[i].out, err);
+    if (status == STATUS_OK && delta->value_heads % delta->key_heads != 0)
+        status = config_refuse(err, "linear_num_value_heads",
+                               "must be a multiple of linear_num_key_heads");
+    if (status == STATUS_OK && delta->kernel < 2)
+        status =
+            config_refuse(err, "linear_conv_kernel_dim", "must be 2 or more");
+    if (status == STATUS_OK && !json_is_null(gate) && !json_as_bool(gate))
+        status = config_refuse(err, "attn_output_gate", "must be true");
+    out->gated_attention = true;
     return status;
 }
 
@@ -198,6 +265,22 @@ read_softmax(const struct json *config, struct model_experts *out,
         json_count(json_get(config, "mlp_only_layers")) > 0)
         status = config_refuse(err, "mlp_only_layers", "must be empty");
     return status;
+}
+
+/* Beside them one for every position, with a gate of its own. */
+static enum status
+read_shared_softmax(const struct json *config, struct model_experts *out,
+                    struct error *err)
+{
+    enum status status = read_softmax(config, out, err);
+
+    if (json_is_null(json_get(config, "norm_topk_prob")))
+        out->normalised = true;
+    out->shared_gate = true;
+    if (status != STATUS_OK)
+        return status;
+    return config_count(config, "shared_expert_intermediate_size", INNER_MAX, 0,
+                        &out->shared_inner, err);
 }
 
 static enum status
@@ -320,10 +403,13 @@ config_read_experts(const struct json *config, struct model_config *out,
     case ARCH_MISTRAL:
     case ARCH_QWEN2:
     case ARCH_QWEN3:
+    case ARCH_QWEN3_5:
     case ARCH_COUNT:
         return STATUS_OK;
     case ARCH_QWEN3_MOE:
         return read_softmax(config, &out->experts, err);
+    case ARCH_QWEN3_5_MOE:
+        return read_shared_softmax(config, &out->experts, err);
     case ARCH_GPT_OSS:
         return read_top_softmax(config, out, err);
     case ARCH_GLM4_MOE:

@@ -121,6 +121,14 @@ read_scaling(const struct json *rope, struct model_config *out,
     return status;
 }
 
+static double
+part_by_default(enum model_arch arch)
+{
+    if (arch == ARCH_GLM4_MOE)
+        return 0.5;
+    return arch == ARCH_QWEN3_5 || arch == ARCH_QWEN3_5_MOE ? 0.25 : 1;
+}
+
 /* How much of a head turns: "partial_rotary_factor", here or there. */
 static enum status
 read_rotary(const struct json *config, const struct json *rope,
@@ -136,7 +144,7 @@ read_rotary(const struct json *config, const struct json *rope,
         return STATUS_OK;
     }
     status = config_positive(holder, "partial_rotary_factor",
-                             out->arch == ARCH_GLM4_MOE ? 0.5 : 1, &part, err);
+                             part_by_default(out->arch), &part, err);
 
     if (status != STATUS_OK)
         return status;

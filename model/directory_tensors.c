@@ -179,23 +179,44 @@ check_linear(const struct check *check, const char *module,
     return check_tensor(check, name, float_dtypes, shape, 2);
 }
 
+/* A kernel over positions is stored either way round. */
+static enum status
+check_layer_vector(const struct check *check, const char *name,
+                   const struct vector_module *v)
+{
+    const struct tensor_info *found =
+        model_directory_find(check->dir, name, NULL);
+    uint64_t shape[3];
+
+    if (v->kernel == 0)
+        return check_vector(check, name, v->size);
+    shape[0] = v->size / v->kernel;
+    shape[1] = v->kernel;
+    shape[2] = 1;
+    if (found != NULL && found->rank == 3 && found->shape[1] == 1) {
+        shape[1] = 1;
+        shape[2] = v->kernel;
+    }
+    return check_tensor(check, name, float_dtypes, shape, 3);
+}
+
 static enum status
 check_layer(const struct check *check, uint32_t layer)
 {
     enum status status = STATUS_OK;
-    char name[TENSOR_NAME_BYTES / 2];
+    char name[MODULE_NAME_BYTES];
     struct modules modules;
 
     model_modules(&check->dir->config, layer, &modules);
     for (size_t i = 0; i < modules.matrix_count && status == STATUS_OK; i++) {
-        snprintf(name, sizeof(name), "model.layers.%u.%s", layer,
-                 modules.matrices[i].name);
+        model_layer_name(&check->dir->config, layer, modules.matrices[i].name,
+                         name);
         status = check_linear(check, name, &modules.matrices[i]);
     }
     for (size_t i = 0; i < modules.vector_count && status == STATUS_OK; i++) {
-        snprintf(name, sizeof(name), "model.layers.%u.%s", layer,
-                 modules.vectors[i].name);
-        status = check_vector(check, name, modules.vectors[i].size);
+        model_layer_name(&check->dir->config, layer, modules.vectors[i].name,
+                         name);
+        status = check_layer_vector(check, name, &modules.vectors[i]);
     }
     return status;
 }
@@ -213,10 +234,10 @@ check_outer(const struct check *check, const char *module)
 static enum status
 check_no_more_layers(const struct model_directory *dir, struct error *err)
 {
-    char name[TENSOR_NAME_BYTES];
+    char name[MODULE_NAME_BYTES];
 
-    snprintf(name, sizeof(name), "model.layers.%u.input_layernorm.weight",
-             dir->config.layers);
+    model_layer_name(&dir->config, dir->config.layers, "input_layernorm.weight",
+                     name);
     if (model_directory_find(dir, name, NULL) == NULL)
         return STATUS_OK;
     error_set(err, STATUS_INVALID,
@@ -232,14 +253,19 @@ check_tensors(const struct model_directory *dir, const struct json *config,
 {
     const struct check check = {.dir = dir, .config = config, .err = err};
     const struct model_config *c = &dir->config;
-    enum status status = check_outer(&check, "model.embed_tokens");
+    char name[MODULE_NAME_BYTES];
+    enum status status;
+
+    snprintf(name, sizeof(name), "%sembed_tokens", c->prefix);
+    status = check_outer(&check, name);
 
     for (uint32_t i = 0; i < c->layers && status == STATUS_OK; i++)
         status = check_layer(&check, i);
+    snprintf(name, sizeof(name), "%snorm.weight", c->prefix);
     if (status == STATUS_OK)
-        status = check_vector(&check, "model.norm.weight", c->hidden);
+        status = check_vector(&check, name, c->hidden);
     if (status == STATUS_OK && !c->tied_head)
-        status = check_outer(&check, "lm_head");
+        status = check_outer(&check, c->head);
     if (status == STATUS_OK)
         status = check_no_more_layers(dir, err);
     return status;

@@ -2,6 +2,7 @@
 #include "model/modules.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 #include "common/banned.h"
 
@@ -37,8 +38,8 @@ attention(const struct model_config *c, struct modules *m)
     uint64_t q = (uint64_t)c->heads * c->head_dim;
     uint64_t kv = (uint64_t)c->kv_heads * c->head_dim;
 
-    matrix(m, MATRIX_QUERY, "self_attn.q_proj", q, c->hidden,
-           c->attention_bias);
+    matrix(m, MATRIX_QUERY, "self_attn.q_proj", c->gated_attention ? 2 * q : q,
+           c->hidden, c->attention_bias);
     matrix(m, MATRIX_KEY, "self_attn.k_proj", kv, c->hidden, c->attention_bias);
     matrix(m, MATRIX_VALUE, "self_attn.v_proj", kv, c->hidden,
            c->attention_bias);
@@ -126,12 +127,53 @@ experts(const struct model_config *c, struct modules *m)
              e->count, c->hidden, e->inner, other);
     if (e->shared_inner == 0)
         return;
-    matrix(m, MATRIX_SHARED_GATE, "mlp.shared_experts.gate_proj",
+    matrix(m, MATRIX_SHARED_GATE,
+           e->shared_gate ? "mlp.shared_expert.gate_proj"
+                          : "mlp.shared_experts.gate_proj",
            e->shared_inner, c->hidden, false);
-    matrix(m, MATRIX_SHARED_UP, "mlp.shared_experts.up_proj", e->shared_inner,
+    matrix(m, MATRIX_SHARED_UP,
+           e->shared_gate ? "mlp.shared_expert.up_proj"
+                          : "mlp.shared_experts.up_proj",
+           e->shared_inner, c->hidden, false);
+    matrix(m, MATRIX_SHARED_DOWN,
+           e->shared_gate ? "mlp.shared_expert.down_proj"
+                          : "mlp.shared_experts.down_proj",
+           c->hidden, e->shared_inner, false);
+    if (e->shared_gate)
+        matrix(m, MATRIX_SHARED_SCALE, "mlp.shared_expert_gate", 1, c->hidden,
+               false);
+}
+
+static void
+delta_net(const struct model_config *c, struct modules *m)
+{
+    const struct model_delta *d = &c->delta;
+    uint64_t values = (uint64_t)d->value_heads * d->value_size;
+    uint64_t channels = 2 * (uint64_t)d->key_heads * d->key_size + values;
+
+    matrix(m, MATRIX_DELTA_QKV, "linear_attn.in_proj_qkv", channels, c->hidden,
+           false);
+    matrix(m, MATRIX_DELTA_GATE, "linear_attn.in_proj_z", values, c->hidden,
+           false);
+    matrix(m, MATRIX_DELTA_STRENGTH, "linear_attn.in_proj_b", d->value_heads,
            c->hidden, false);
-    matrix(m, MATRIX_SHARED_DOWN, "mlp.shared_experts.down_proj", c->hidden,
-           e->shared_inner, false);
+    matrix(m, MATRIX_DELTA_DECAY, "linear_attn.in_proj_a", d->value_heads,
+           c->hidden, false);
+    matrix(m, MATRIX_OUTPUT, "linear_attn.out_proj", c->hidden, values, false);
+    vector(m, VECTOR_DELTA_CONV, "linear_attn.conv1d.weight",
+           channels * d->kernel);
+    m->vectors[m->vector_count - 1].kernel = d->kernel;
+    vector(m, VECTOR_DELTA_STEP, "linear_attn.dt_bias", d->value_heads);
+    vector(m, VECTOR_DELTA_RATE, "linear_attn.A_log", d->value_heads);
+    vector(m, VECTOR_DELTA_NORM, "linear_attn.norm.weight", d->value_size);
+}
+
+void
+model_layer_name(const struct model_config *config, uint32_t layer,
+                 const char *part, char name[MODULE_NAME_BYTES])
+{
+    snprintf(name, MODULE_NAME_BYTES, "%slayers.%u.%s", config->prefix, layer,
+             part);
 }
 
 bool
@@ -150,7 +192,9 @@ model_modules(const struct model_config *config, uint32_t layer,
            config->hidden);
     vector(modules, VECTOR_MLP_NORM, "post_attention_layernorm.weight",
            config->hidden);
-    if (config->latent.kv_rank != 0)
+    if (config->layer_kinds[layer] == LAYER_DELTA)
+        delta_net(config, modules);
+    else if (config->latent.kv_rank != 0)
         latent_attention(config, modules);
     else
         attention(config, modules);
@@ -163,8 +207,11 @@ model_modules(const struct model_config *config, uint32_t layer,
 uint64_t
 model_config_kv_elements(const struct model_config *config)
 {
+    uint64_t layers = 0;
+
+    for (uint32_t i = 0; i < config->layers; i++)
+        layers += config->layer_kinds[i] == LAYER_DELTA ? 0 : 1;
     if (config->latent.kv_rank != 0)
-        return (uint64_t)config->layers *
-               (config->latent.kv_rank + config->latent.rope);
-    return 2 * (uint64_t)config->layers * config->kv_heads * config->head_dim;
+        return layers * (config->latent.kv_rank + config->latent.rope);
+    return 2 * layers * config->kv_heads * config->head_dim;
 }

@@ -27,6 +27,11 @@ enum matrix_role {
     MATRIX_KEY_UP,
     MATRIX_VALUE_UP,
     MATRIX_KV_UP, /* KEY_UP turned and VALUE_UP, head by head */
+    MATRIX_SHARED_SCALE,
+    MATRIX_DELTA_QKV,
+    MATRIX_DELTA_GATE,
+    MATRIX_DELTA_STRENGTH,
+    MATRIX_DELTA_DECAY,
     MATRIX_ROLES
 };
 
@@ -39,6 +44,10 @@ enum vector_role {
     VECTOR_SCORE_BIAS,
     VECTOR_QUERY_DOWN_NORM,
     VECTOR_KV_NORM,
+    VECTOR_DELTA_CONV,
+    VECTOR_DELTA_STEP,
+    VECTOR_DELTA_RATE,
+    VECTOR_DELTA_NORM,
     VECTOR_ROLES
 };
 
@@ -52,11 +61,13 @@ struct matrix_module {
     bool bias;
 };
 
-/* "model.layers.N.@name" */
+/* "model.layers.N.@name"; with a @kernel its shape is [size / kernel, kernel,
+ * 1], or the last two the other way round. */
 struct vector_module {
     enum vector_role role;
     const char *name;
     uint64_t size;
+    uint64_t kernel;
 };
 
 struct modules {
@@ -68,6 +79,12 @@ struct modules {
 
 void model_modules(const struct model_config *config, uint32_t layer,
                    struct modules *modules);
+
+enum { MODULE_NAME_BYTES = 160 };
+
+/* The whole name of a layer's tensor or module. */
+void model_layer_name(const struct model_config *config, uint32_t layer,
+                      const char *part, char name[MODULE_NAME_BYTES]);
 
 /* Does @layer choose among experts? */
 bool model_layer_has_experts(const struct model_config *config, uint32_t layer);

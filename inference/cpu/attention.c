@@ -24,20 +24,34 @@ cpu_kv_token_bytes(const struct kv_shape *shape)
     return elements * sizeof(float);
 }
 
+uint64_t
+cpu_kv_state_bytes(const struct kv_shape *shape)
+{
+    uint64_t elements = 0;
+
+    for (size_t i = 0; i < shape->layers; i++)
+        elements += shape->layer[i].state;
+    return elements * sizeof(float);
+}
+
 struct kv *
 cpu_kv_new(void *ctx, const struct kv_shape *shape, size_t positions)
 {
     struct kv *kv = mem_alloc(sizeof(*kv));
-    size_t start = 0;
+    size_t start = 0, state = 0;
 
     (void)ctx;
     kv->shape = shape;
     kv->positions = positions;
     kv->data = mem_array(positions, cpu_kv_token_bytes(shape));
     kv->starts = mem_array(shape->layers, sizeof(kv->starts[0]));
+    kv->state_starts = mem_array(shape->layers, sizeof(kv->starts[0]));
+    kv->states = mem_array(1, cpu_kv_state_bytes(shape) + sizeof(float));
     for (size_t i = 0; i < shape->layers; i++) {
         kv->starts[i] = start;
+        kv->state_starts[i] = state;
         start += layer_elements(&shape->layer[i]);
+        state += shape->layer[i].state;
     }
     return kv;
 }
@@ -49,6 +63,8 @@ cpu_kv_free(void *ctx, struct kv *kv)
     if (kv == NULL)
         return;
     free(kv->starts);
+    free(kv->states);
+    free(kv->state_starts);
     free(kv->data);
     free(kv);
 }

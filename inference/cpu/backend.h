@@ -18,6 +18,8 @@ struct kv {
     size_t positions;
     float *data;
     size_t *starts; /* of each layer in @data, per position */
+    float *states;
+    size_t *state_starts; /* of each layer in @states */
 };
 
 struct cpu {
@@ -38,6 +40,7 @@ struct kv *cpu_kv_new(void *ctx, const struct kv_shape *shape,
                       size_t positions);
 void cpu_kv_free(void *ctx, struct kv *kv);
 uint64_t cpu_kv_token_bytes(const struct kv_shape *shape);
+uint64_t cpu_kv_state_bytes(const struct kv_shape *shape);
 void cpu_kv_write(void *ctx, const struct vec *keys, const struct vec *values,
                   const struct pass_row *rows, size_t count, size_t layer);
 void cpu_attention(void *ctx, struct vec *out, const struct vec *queries,
@@ -49,5 +52,9 @@ void cpu_linear_heads(void *ctx, struct vec *out, const struct vec *in,
 void cpu_pieces_copy(void *ctx, struct vec *out, struct pieces to,
                      const struct vec *in, struct pieces from, size_t heads,
                      size_t size, size_t count);
+void cpu_delta_net(void *ctx, struct vec *out, struct vec *qkv,
+                   const struct vec *strength, const struct vec *decay,
+                   const struct pass_row *rows, size_t count,
+                   const struct delta_shape *shape);
 
 #endif

@@ -311,6 +311,22 @@ cpu_swiglu_limited(void *ctx, struct vec *gate, const struct vec *up,
 }
 
 static void
+cpu_sigmoid_mul(void *ctx, struct vec *x, const struct vec *gate, size_t count)
+{
+    size_t each = x->size / gate->size;
+
+    (void)ctx;
+    assert(x->size % gate->size == 0);
+    assert(count <= x->rows && count <= gate->rows);
+    for (size_t i = 0; i < count * gate->size; i++) {
+        float scale = 1 / (1 + expf(-gate->data[i]));
+
+        for (size_t k = 0; k < each; k++)
+            x->data[i * each + k] *= scale;
+    }
+}
+
+static void
 cpu_add(void *ctx, struct vec *x, const struct vec *y, size_t count)
 {
     (void)ctx;
@@ -348,6 +364,7 @@ static const struct ops cpu_ops = {
     .kv_new = cpu_kv_new,
     .kv_free = cpu_kv_free,
     .kv_token_bytes = cpu_kv_token_bytes,
+    .kv_state_bytes = cpu_kv_state_bytes,
     .embed = cpu_embed,
     .linear = cpu_linear,
     .linear_heads = cpu_linear_heads,
@@ -356,6 +373,8 @@ static const struct ops cpu_ops = {
     .rope = cpu_rope,
     .kv_write = cpu_kv_write,
     .attention = cpu_attention,
+    .delta_net = cpu_delta_net,
+    .sigmoid_mul = cpu_sigmoid_mul,
     .silu_mul = cpu_silu_mul,
     .swiglu_limited = cpu_swiglu_limited,
     .add = cpu_add,

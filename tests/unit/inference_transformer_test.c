@@ -3,13 +3,9 @@
  * rows in a pass, of threads, and the instruction set. */
 #include "inference/transformer.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <math.h>
-#include <string.h>
+#include "tests/unit/tiny_model.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "common/json.h"
 #include "common/mem.h"
@@ -24,9 +20,18 @@ static const char *const models[] = {
     "tests/models/tiny-chat-8bit",
     "tests/models/tiny-chat-4bit",
     "tests/golden/llama",
+    /* of tests/data/architectures: one of each kind of layer */
+    "gpt_oss_mxfp4",
+    "glm4_moe",
+    "deepseek_v3",
+    "kimi_k2_4bit",
+    "qwen3_5_moe",
+    "mistral",
 };
 
 struct loaded {
+    struct json_doc doc; /* empty when the model is a directory of ours */
+    char folder[TINY_NAME_MAX];
     struct model_directory dir;
     struct weights weights;
     struct backend backend;
@@ -39,6 +44,12 @@ load_on(struct loaded *loaded, const char *path, size_t threads,
 {
     struct error err;
 
+    *loaded = (struct loaded){.folder = "/tmp/berth-transformer-XXXXXX"};
+    if (strchr(path, '/') == NULL) {
+        loaded->doc = tiny_model_read(path);
+        tiny_model_write(&loaded->doc, loaded->folder);
+        path = loaded->folder;
+    }
     if (model_directory_open(path, &loaded->dir, &err) != STATUS_OK ||
         weights_open(&loaded->dir, &loaded->weights, &err) != STATUS_OK)
         fail_msg("%s", err.text);
@@ -54,6 +65,9 @@ unload(struct loaded *loaded)
     loaded->backend.ops->close(loaded->backend.ctx);
     weights_close(&loaded->weights, &loaded->dir.config);
     model_directory_close(&loaded->dir);
+    if (loaded->doc.root != NULL)
+        tiny_model_remove(&loaded->doc, loaded->folder);
+    json_doc_clear(&loaded->doc);
 }
 
 /* Logits of the last of @ids, read @chunk at a time. */
