@@ -119,11 +119,11 @@ expert_run(struct transformer *t, const struct layer_weights *w,
     const struct model_experts *experts = &t->config->experts;
     const struct ops *ops = t->ops;
     struct weight gate =
-        weight_part(&w->matrix[MATRIX_EXPERT_GATE], expert, experts->inner);
+        layer_expert(w, MATRIX_EXPERT_GATE, expert, experts->inner);
     struct weight up =
-        weight_part(&w->matrix[MATRIX_EXPERT_UP], expert, experts->inner);
+        layer_expert(w, MATRIX_EXPERT_UP, expert, experts->inner);
     struct weight down =
-        weight_part(&w->matrix[MATRIX_EXPERT_DOWN], expert, t->config->hidden);
+        layer_expert(w, MATRIX_EXPERT_DOWN, expert, t->config->hidden);
 
     ops->linear(t->ctx, t->expert_gate, t->gathered, count, &gate);
     ops->linear(t->ctx, t->expert_up, t->gathered, count, &up);

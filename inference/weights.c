@@ -269,6 +269,23 @@ add_1(float *x, size_t count)
 }
 
 static enum status
+apart_find(const struct placing *placing, size_t layer,
+           const struct matrix_module *m, struct weight **out)
+{
+    char name[MODULE_NAME_BYTES];
+    enum status status = STATUS_OK;
+
+    *out = mem_array((size_t)m->count, sizeof(**out));
+    for (size_t e = 0; status == STATUS_OK && e < m->count; e++) {
+        model_expert_name(&placing->dir->config, (uint32_t)layer, e, m->name,
+                          name);
+        status = matrix_find(placing, name, (size_t)m->rows, (size_t)m->cols,
+                             &(*out)[e]);
+    }
+    return status;
+}
+
+static enum status
 layer_find(const struct placing *placing, size_t layer,
            struct layer_weights *weights)
 {
@@ -279,7 +296,10 @@ layer_find(const struct placing *placing, size_t layer,
     for (size_t i = 0; status == STATUS_OK && i < modules.matrix_count; i++) {
         const struct matrix_module *m = &modules.matrices[i];
 
-        status = module_find(placing, layer, m, &weights->matrix[m->role]);
+        status =
+            m->apart
+                ? apart_find(placing, layer, m, &weights->apart[m->role])
+                : module_find(placing, layer, m, &weights->matrix[m->role]);
     }
     for (size_t i = 0; status == STATUS_OK && i < modules.vector_count; i++) {
         const struct vector_module *v = &modules.vectors[i];
@@ -351,6 +371,8 @@ layer_bytes(const struct layer_weights *layer,
     for (size_t role = 0; role < MATRIX_ROLES; role++) {
         const struct weight *matrix = &layer->matrix[role];
 
+        for (size_t e = 0; layer->apart[role] != NULL && e < experts->used; e++)
+            bytes += matrix_bytes(&layer->apart[role][e]);
         if (matrix->rows == 0)
             continue;
         bytes += is_of_experts(role)
@@ -360,7 +382,8 @@ layer_bytes(const struct layer_weights *layer,
     return bytes;
 }
 
-struct weight
+/* The @index-th part of @rows rows. */
+static struct weight
 weight_part(const struct weight *weight, size_t index, size_t rows)
 {
     struct weight part = *weight;
@@ -380,6 +403,15 @@ weight_part(const struct weight *weight, size_t index, size_t rows)
     if (weight->offset != NULL)
         part.offset += first;
     return part;
+}
+
+struct weight
+layer_expert(const struct layer_weights *layer, enum matrix_role role,
+             size_t expert, size_t rows)
+{
+    if (layer->apart[role] != NULL)
+        return layer->apart[role][expert];
+    return weight_part(&layer->matrix[role], expert, rows);
 }
 
 enum status
@@ -423,6 +455,8 @@ layer_close(struct layer_weights *layer)
 {
     for (size_t role = 0; role < MATRIX_ROLES; role++)
         offset_free(&layer->matrix[role]);
+    for (size_t role = 0; role < MATRIX_ROLES; role++)
+        free(layer->apart[role]);
     for (size_t role = 0; role < VECTOR_ROLES; role++)
         free(layer->vector[role]);
 }

@@ -16,10 +16,12 @@
 #include "model/modules.h"
 
 /* By their roles (model/modules.h); NULL and empty where a layer has none.
- * Experts lie one under the other in one matrix: weight_part. */
+ * Experts lie one under the other in one matrix, or apart: layer_expert. */
 struct layer_weights {
     struct weight matrix[MATRIX_ROLES];
     float *vector[VECTOR_ROLES];
+    /* One for each expert, where they are apart; NULL otherwise. */
+    struct weight *apart[MATRIX_ROLES];
 };
 
 struct mapping;
@@ -37,9 +39,9 @@ struct weights {
 /* @dir is borrowed for the call. STATUS_INVALID names the tensor. */
 MUST_CHECK enum status weights_open(const struct model_directory *dir,
                                     struct weights *weights, struct error *err);
-/* The @index-th part of @rows rows. */
-struct weight weight_part(const struct weight *weight, size_t index,
-                          size_t rows);
+/* The matrix of an expert, @rows of all that the layer has. */
+struct weight layer_expert(const struct layer_weights *layer,
+                           enum matrix_role role, size_t expert, size_t rows);
 void weights_close(struct weights *weights, const struct model_config *config);
 
 #endif

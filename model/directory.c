@@ -261,6 +261,12 @@ layout_find(struct model_directory *dir)
     }
     model_layer_name(config, 0, "self_attn.kv_b_proj.weight", name);
     config->latent.joined = has_tensor(dir, name);
+    if (config->experts.router != ROUTER_NONE &&
+        config->experts.dense_layers < config->layers) {
+        model_expert_name(config, config->experts.dense_layers, 0,
+                          "gate_proj.weight", name);
+        config->experts.apart = has_tensor(dir, name);
+    }
     model_layer_name(config, 0, "linear_attn.conv1d.weight", name);
     kernel = model_directory_find(dir, name, NULL);
     config->norms_less_1 = config->delta.kernel != 0 && kernel != NULL &&

@@ -80,6 +80,7 @@ struct model_experts {
     bool normalised;  /* the weights of those used sum to 1 */
     float scale;      /* of the weights */
     bool shared_gate; /* the shared one is weighed, too */
+    bool apart;       /* each in tensors of its own, as they are published */
     float limit;      /* of the gates: gpt-oss's activation; 0: plain SwiGLU */
 };
 

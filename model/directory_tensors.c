@@ -201,6 +201,22 @@ check_layer_vector(const struct check *check, const char *name,
 }
 
 static enum status
+check_apart(const struct check *check, uint32_t layer,
+            const struct matrix_module *m)
+{
+    struct matrix_module one = *m;
+    enum status status = STATUS_OK;
+    char name[MODULE_NAME_BYTES];
+
+    one.count = 0;
+    for (uint64_t e = 0; e < m->count && status == STATUS_OK; e++) {
+        model_expert_name(&check->dir->config, layer, e, m->name, name);
+        status = check_linear(check, name, &one);
+    }
+    return status;
+}
+
+static enum status
 check_layer(const struct check *check, uint32_t layer)
 {
     enum status status = STATUS_OK;
@@ -209,9 +225,14 @@ check_layer(const struct check *check, uint32_t layer)
 
     model_modules(&check->dir->config, layer, &modules);
     for (size_t i = 0; i < modules.matrix_count && status == STATUS_OK; i++) {
-        model_layer_name(&check->dir->config, layer, modules.matrices[i].name,
-                         name);
-        status = check_linear(check, name, &modules.matrices[i]);
+        const struct matrix_module *m = &modules.matrices[i];
+
+        if (m->apart) {
+            status = check_apart(check, layer, m);
+            continue;
+        }
+        model_layer_name(&check->dir->config, layer, m->name, name);
+        status = check_linear(check, name, m);
     }
     for (size_t i = 0; i < modules.vector_count && status == STATUS_OK; i++) {
         model_layer_name(&check->dir->config, layer, modules.vectors[i].name,

@@ -2,6 +2,7 @@
 #include "model/modules.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "common/banned.h"
@@ -104,7 +105,30 @@ feed_forward(const struct model_config *c, struct modules *m)
            c->mlp_bias);
 }
 
-/* gpt-oss calls them otherwise, and gives them biases. */
+/* How the matrices of the experts are called: by MLX, by MLX for gpt-oss, and
+ * where each expert is apart. */
+static const char *const expert_names[][3] = {
+    {"mlp.switch_mlp.gate_proj", "mlp.experts.gate_proj", "gate_proj"},
+    {"mlp.switch_mlp.up_proj", "mlp.experts.up_proj", "up_proj"},
+    {"mlp.switch_mlp.down_proj", "mlp.experts.down_proj", "down_proj"},
+};
+
+/* gpt-oss gives them biases. */
+static void
+expert_matrix(const struct model_config *c, struct modules *m,
+              enum matrix_role role, const char *const names[3], uint64_t rows,
+              uint64_t cols)
+{
+    bool other = c->experts.router == ROUTER_TOP_SOFTMAX;
+
+    matrices(m, role,
+             names[c->experts.apart ? 2
+                   : other          ? 1
+                                    : 0],
+             c->experts.count, rows, cols, other);
+    m->matrices[m->matrix_count - 1].apart = c->experts.apart;
+}
+
 static void
 experts(const struct model_config *c, struct modules *m)
 {
@@ -116,15 +140,11 @@ experts(const struct model_config *c, struct modules *m)
     if (e->router == ROUTER_SIGMOID)
         vector(m, VECTOR_SCORE_BIAS, "mlp.gate.e_score_correction_bias",
                e->count);
-    matrices(m, MATRIX_EXPERT_GATE,
-             other ? "mlp.experts.gate_proj" : "mlp.switch_mlp.gate_proj",
-             e->count, e->inner, c->hidden, other);
-    matrices(m, MATRIX_EXPERT_UP,
-             other ? "mlp.experts.up_proj" : "mlp.switch_mlp.up_proj", e->count,
-             e->inner, c->hidden, other);
-    matrices(m, MATRIX_EXPERT_DOWN,
-             other ? "mlp.experts.down_proj" : "mlp.switch_mlp.down_proj",
-             e->count, c->hidden, e->inner, other);
+    expert_matrix(c, m, MATRIX_EXPERT_GATE, expert_names[0], e->inner,
+                  c->hidden);
+    expert_matrix(c, m, MATRIX_EXPERT_UP, expert_names[1], e->inner, c->hidden);
+    expert_matrix(c, m, MATRIX_EXPERT_DOWN, expert_names[2], c->hidden,
+                  e->inner);
     if (e->shared_inner == 0)
         return;
     matrix(m, MATRIX_SHARED_GATE,
@@ -174,6 +194,15 @@ model_layer_name(const struct model_config *config, uint32_t layer,
 {
     snprintf(name, MODULE_NAME_BYTES, "%slayers.%u.%s", config->prefix, layer,
              part);
+}
+
+void
+model_expert_name(const struct model_config *config, uint32_t layer,
+                  uint64_t expert, const char *part,
+                  char name[MODULE_NAME_BYTES])
+{
+    snprintf(name, MODULE_NAME_BYTES, "%slayers.%u.mlp.experts.%" PRIu64 ".%s",
+             config->prefix, layer, expert, part);
 }
 
 bool

@@ -52,13 +52,14 @@ enum vector_role {
 };
 
 /* A matrix "model.layers.N.@name.weight" or, where @count is not 0, as many of
- * them in one tensor. */
+ * them in one tensor or, @apart, in one for each: model_expert_name. */
 struct matrix_module {
     enum matrix_role role;
     const char *name;
     uint64_t count;
     uint64_t rows, cols;
     bool bias;
+    bool apart;
 };
 
 /* "model.layers.N.@name"; with a @kernel its shape is [size / kernel, kernel,
@@ -85,6 +86,11 @@ enum { MODULE_NAME_BYTES = 160 };
 /* The whole name of a layer's tensor or module. */
 void model_layer_name(const struct model_config *config, uint32_t layer,
                       const char *part, char name[MODULE_NAME_BYTES]);
+
+/* The same of a matrix of one expert. */
+void model_expert_name(const struct model_config *config, uint32_t layer,
+                       uint64_t expert, const char *part,
+                       char name[MODULE_NAME_BYTES]);
 
 /* Does @layer choose among experts? */
 bool model_layer_has_experts(const struct model_config *config, uint32_t layer);
