@@ -17,6 +17,14 @@ enum { IDS_MAX = 1024, TOP = 20, GREEDY = 64, CASES = 2 };
 /* Both sides compute in float32, each in its own order. */
 static const double tolerance = 1e-3;
 
+/* A checked build of all threads' accesses takes many times as long; what the
+ * threads do depends little on the model. */
+#if defined(__SANITIZE_THREAD__)
+enum { STEP = 9 };
+#else
+enum { STEP = 1 };
+#endif
+
 /* How the weights are stored, and what the model has besides: docs/models.md
  * lists them. */
 static const struct {
@@ -263,7 +271,7 @@ static void
 log_probabilities_and_greedy_ids_equal_another_engines(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT_OF(models); i++)
+    for (size_t i = 0; i < COUNT_OF(models); i += STEP)
         check_model(models[i].name);
 }
 
