@@ -165,6 +165,21 @@ name_quantisation(const struct model_directory *dir, char *text, size_t size)
     }
 }
 
+/* Multiplications of queries with one position's keys and values; what a state
+ * takes does not grow with them. */
+static uint64_t
+attention_flop(const struct model_config *c)
+{
+    uint64_t each = 2 * (uint64_t)c->head_dim;
+    uint64_t layers = 0;
+
+    if (c->latent.kv_rank != 0)
+        each = 2 * (uint64_t)c->latent.kv_rank + c->latent.rope;
+    for (uint32_t i = 0; i < c->layers; i++)
+        layers += c->layer_kinds[i] == LAYER_DELTA ? 0 : 1;
+    return c->heads * each * layers;
+}
+
 static void
 fill_numbers(const struct model_directory *dir, struct catalogue_entry *entry)
 {
@@ -187,7 +202,7 @@ fill_numbers(const struct model_directory *dir, struct catalogue_entry *entry)
     entry->bytes_per_token = bytes_per_token(dir);
     entry->kv_bytes_per_token = model_config_kv_elements(c) * KV_ELEMENT_BYTES;
     entry->flop_per_token = 2 * (elements.multiplied + embedding);
-    entry->attention_flop = 2 * (uint64_t)c->heads * c->head_dim * c->layers;
+    entry->attention_flop = attention_flop(c);
 }
 
 enum status

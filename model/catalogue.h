@@ -45,7 +45,8 @@ struct catalogue_entry {
     uint64_t flop_per_token;     /* 2 x parameters that multiply (embedding
                                   * look-up not counted, output head counted) */
     uint64_t attention_flop;     /* `at` of the price: FLOP per token^2,
-                                  * 2 x heads x head_dim x layers */
+                                  * 2 x heads x head_dim x layers that look
+                                  * back; a compressed cache counts its rows */
 };
 
 extern const struct field catalogue_fields[];

@@ -2,14 +2,7 @@
  * and digests as sha256sum gives them. */
 #include "model/catalogue.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/unit/tiny_model.h"
 
 #include "common/banned.h"
 
@@ -142,6 +135,45 @@ ids_are_names_joined_by_slashes(void **state)
     assert_false(catalogue_id_is_valid("m\xc3\xa9"));
 }
 
+/* A model without packed tensors has as many parameters as elements. */
+static void
+check_numbers(const char *name, uint64_t kv_bytes, uint64_t attention)
+{
+    char folder[] = "/tmp/berth-catalogue-XXXXXX";
+    struct json_doc doc = tiny_model_read(name);
+    const struct json *tensors = json_get(doc.root, "tensors");
+    const struct json_member *it;
+    struct catalogue_entry entry;
+    uint64_t elements = 0;
+
+    for (it = json_member_first(tensors); it != NULL;
+         it = json_member_next(tensors, it))
+        elements += tiny_spec_read(json_member_value(it)).count;
+    tiny_model_write(&doc, folder);
+    compute(folder, &entry);
+    assert_int_equal(entry.parameters, elements);
+    assert_int_equal(entry.kv_bytes_per_token, kv_bytes);
+    assert_int_equal(entry.attention_flop, attention);
+    tiny_model_remove(&doc, folder);
+    json_doc_clear(&doc);
+}
+
+/* Two bytes for each element of the cache.  gpt_oss: 4 layers, 2 heads of 16,
+ * keys and values; 4 heads of queries.  deepseek_v3: 3 layers of 32 + 8; 4
+ * heads, each 40 for the scores and 32 for the result.  qwen3_5: one of the 5
+ * layers attends, with 2 heads of 32, and 4 of queries. */
+static void
+numbers_follow_the_kind_of_layers(void **state)
+{
+    (void)state;
+    check_numbers("gpt_oss", 2 * 4 * 2 * 2 * 16, 4 * 4 * 2 * 16);
+    check_numbers("glm4_moe", 2 * 3 * 2 * 2 * 32, 3 * 4 * 2 * 32);
+    check_numbers("deepseek_v3", 2 * 3 * 40, 3 * 4 * 72);
+    check_numbers("deepseek_v3_published", 2 * 3 * 40, 3 * 4 * 72);
+    check_numbers("qwen3_5", 2 * 1 * 2 * 2 * 32, 1 * 4 * 2 * 32);
+    check_numbers("qwen3_5_moe", 2 * 1 * 2 * 2 * 32, 1 * 4 * 2 * 32);
+}
+
 int
 main(void)
 {
@@ -151,6 +183,7 @@ main(void)
         cmocka_unit_test(digests_are_those_of_sha256sum),
         cmocka_unit_test(an_entry_survives_its_own_json),
         cmocka_unit_test(ids_are_names_joined_by_slashes),
+        cmocka_unit_test(numbers_follow_the_kind_of_layers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
