@@ -82,7 +82,7 @@ endif
 .DELETE_ON_ERROR:
 .PHONY: all programs deps deps-check demo run stop check check-all check-unit \
         check-asan check-tsan check-programs check-darwin check-arm64 fuzz-smoke chaos points \
-        soak bench lint format golden install uninstall dist clean help
+        soak bench bench-speed lint format golden install uninstall dist clean help
 .DEFAULT_GOAL := all
 
 all: programs
@@ -234,6 +234,10 @@ soak: all $(JS)
 bench: all $(BENCH)
 	@for program in $(BENCH); do $$program || exit 1; done
 
+# The engine beside llama.cpp and reading memory: docs/benchmarks.md.
+bench-speed: all build/release/tests/bench/read_bench
+	@tests/integration/with_node tests/bench/speed.mjs
+
 lint:
 	@sh tests/lint/lint
 
@@ -294,6 +298,7 @@ help:
 	@echo 'make points    a part dies at each point between two steps'
 	@echo 'make soak      one engine at its limit for 30 minutes; MINUTES=n'
 	@echo 'make bench     measurements, as ratios within one run'
+	@echo 'make bench-speed  the engine beside llama.cpp (docs/benchmarks.md)'
 	@echo 'make lint, format, golden, install, uninstall, dist, clean'
 	@echo 'MODE=release|debug|asan|tsan|coverage   V=1 shows commands'
 

@@ -1,4 +1,4 @@
-// gguf.mjs - writes GGUF files of version 3 with float32 tensors.
+// gguf.mjs - writes GGUF files of version 3.
 
 import fs from "node:fs";
 
@@ -55,8 +55,17 @@ function value_bytes({ type, of, value }) {
 const padding = (size) =>
     Buffer.alloc((ALIGNMENT - (size % ALIGNMENT)) % ALIGNMENT);
 
-// @keys is {key: gguf_value...}, @tensors {name: {shape, values}}; the last
-// size of a shape is the one whose elements lie side by side.
+// A tensor's type and bytes: float32 of its values, or what is given.
+function tensor_bytes(name, { shape, values, type, bytes }) {
+    if (bytes) return { type, bytes };
+    if (values.length !== count_of(shape))
+        throw new Error(`${name}: ${values.length} values for ${shape}`);
+    return { type: 0, bytes: Buffer.from(Float32Array.from(values).buffer) };
+}
+
+// @keys is {key: gguf_value...}, @tensors {name: {shape, values}} or, packed,
+// {name: {shape, type, bytes}}; the last size of a shape is the one whose
+// elements lie side by side.
 export function gguf_write(file, keys, tensors) {
     const names = Object.keys(tensors);
     const head = [
@@ -70,13 +79,11 @@ export function gguf_write(file, keys, tensors) {
     for (const [key, value] of Object.entries(keys))
         head.push(bytes_text(key), value_bytes(value));
     for (const name of names) {
-        const { shape, values } = tensors[name];
-        if (values.length !== count_of(shape))
-            throw new Error(`${name}: ${values.length} values for ${shape}`);
+        const { shape } = tensors[name];
+        const { type, bytes } = tensor_bytes(name, tensors[name]);
         head.push(bytes_text(name), bytes_u32(shape.length));
         for (const size of [...shape].reverse()) head.push(bytes_u64(size));
-        head.push(bytes_u32(0), bytes_u64(at));
-        const bytes = Buffer.from(Float32Array.from(values).buffer);
+        head.push(bytes_u32(type), bytes_u64(at));
         data.push(bytes, padding(bytes.length));
         at += bytes.length + padding(bytes.length).length;
     }
