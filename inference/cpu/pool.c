@@ -1,10 +1,17 @@
 /* pool.c - a task is published by raising its number; threads look for a new
- * number for a short while and then sleep, since the operations of one pass
- * follow each other within microseconds. */
+ * number for a short while, then between offers of their processor to others,
+ * and then sleep, since the operations of one pass follow each other within
+ * microseconds.
+ *
+ * Waking costs more than a small operation, so nobody takes the lock while all
+ * are looking: who goes to sleep says so first and looks once more, who has
+ * something new says so first and then asks for sleepers.  The atomics are
+ * sequentially consistent, so one of the two sees the other. */
 #include "inference/cpu/pool.h"
 
 #include <assert.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <unistd.h>
@@ -13,7 +20,7 @@
 
 #include "common/banned.h"
 
-enum { LOOKS_BEFORE_SLEEP = 4000 };
+enum { LOOKS_BEFORE_YIELD = 2000, YIELDS_BEFORE_SLEEP = 100 };
 
 struct worker {
     struct pool *pool;
@@ -31,7 +38,9 @@ struct pool {
     atomic_size_t busy; /* workers not yet done with the task */
     atomic_uint task;   /* number of the task, raised by one each */
     atomic_bool stopping;
-    pthread_mutex_t lock; /* for sleeping alone */
+    atomic_size_t sleepers;    /* workers that sleep or are about to */
+    atomic_bool caller_sleeps; /* or is about to */
+    pthread_mutex_t lock;      /* for sleeping alone */
     pthread_cond_t wake;
     pthread_cond_t idle;
 };
@@ -50,16 +59,27 @@ take_items(struct pool *pool, size_t thread)
     }
 }
 
+/* Called between two looks; false when it is time to sleep. */
+static bool
+is_worth_looking(int looks)
+{
+    if (looks >= LOOKS_BEFORE_YIELD)
+        sched_yield();
+    return looks < LOOKS_BEFORE_YIELD + YIELDS_BEFORE_SLEEP;
+}
+
 /* Until the task's number is no longer @seen. */
 static void
 await_task(struct pool *pool, unsigned seen)
 {
-    for (int i = 0; i < LOOKS_BEFORE_SLEEP; i++)
+    for (int looks = 0; is_worth_looking(looks); looks++)
         if (atomic_load(&pool->task) != seen)
             return;
     pthread_mutex_lock(&pool->lock);
+    atomic_fetch_add(&pool->sleepers, 1);
     while (atomic_load(&pool->task) == seen)
         pthread_cond_wait(&pool->wake, &pool->lock);
+    atomic_fetch_sub(&pool->sleepers, 1);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -76,7 +96,8 @@ worker_main(void *arg)
         if (atomic_load(&pool->stopping))
             return NULL;
         take_items(pool, worker->index);
-        if (atomic_fetch_sub(&pool->busy, 1) == 1) {
+        if (atomic_fetch_sub(&pool->busy, 1) == 1 &&
+            atomic_load(&pool->caller_sleeps)) {
             pthread_mutex_lock(&pool->lock);
             pthread_cond_signal(&pool->idle);
             pthread_mutex_unlock(&pool->lock);
@@ -110,8 +131,10 @@ pool_new(size_t threads)
 static void
 publish(struct pool *pool)
 {
-    pthread_mutex_lock(&pool->lock);
     atomic_fetch_add(&pool->task, 1);
+    if (atomic_load(&pool->sleepers) == 0)
+        return;
+    pthread_mutex_lock(&pool->lock);
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
 }
@@ -141,12 +164,14 @@ pool_threads(const struct pool *pool)
 static void
 await_idle(struct pool *pool)
 {
-    for (int i = 0; i < LOOKS_BEFORE_SLEEP; i++)
+    for (int looks = 0; is_worth_looking(looks); looks++)
         if (atomic_load(&pool->busy) == 0)
             return;
     pthread_mutex_lock(&pool->lock);
+    atomic_store(&pool->caller_sleeps, true);
     while (atomic_load(&pool->busy) != 0)
         pthread_cond_wait(&pool->idle, &pool->lock);
+    atomic_store(&pool->caller_sleeps, false);
     pthread_mutex_unlock(&pool->lock);
 }
 
