@@ -106,6 +106,10 @@ $(B)/ledger/migrations.o: WARN += -Wno-overlength-strings
 # The kernels are where optimisation pays.
 $(B)/inference/cpu/%.o: CFLAGS.release := -O3 -fstack-protector-strong -fPIE
 $(B)/inference/cpu/%.o: CFLAGS.debug := -O2
+# Chosen when the program runs, so the rest must do without.
+ifneq ($(filter aarch64 arm64,$(shell uname -m)),)
+$(B)/inference/cpu/integer_neon.o: CPPFLAGS += -march=armv8.2-a+dotprod
+endif
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)

@@ -121,13 +121,10 @@ absent_refuse(const struct compute_options *o, struct error *err)
         return error_set(err, STATUS_INVALID,
                          "--parallel %.40s is unknown; use tensor or pipeline",
                          o->parallel);
-    if (o->activations != NULL && strcmp(o->activations, "int8") == 0)
+    if (o->activations != NULL && strcmp(o->activations, "f32") != 0 &&
+        strcmp(o->activations, "int8") != 0)
         return error_set(err, STATUS_INVALID,
-                         "--activations int8: this build computes in f32 "
-                         "only; use --activations f32");
-    if (o->activations != NULL && strcmp(o->activations, "f32") != 0)
-        return error_set(err, STATUS_INVALID,
-                         "--activations %.40s is unknown; use f32",
+                         "--activations %.40s is unknown; use int8 or f32",
                          o->activations);
     if (o->fast_prefill)
         return error_set(err, STATUS_INVALID,
@@ -151,7 +148,10 @@ compute_options_check(const struct compute_options *o,
     if (o->model == NULL)
         return error_set(err, STATUS_INVALID,
                          "no model: give --model DIR, a model directory");
-    *out = (struct engine_options){.threads = (size_t)threads, .slots = 1};
+    *out = (struct engine_options){.threads = (size_t)threads,
+                                   .slots = 1,
+                                   .int8 = o->activations != NULL &&
+                                           strcmp(o->activations, "int8") == 0};
     return STATUS_OK;
 }
 

@@ -64,7 +64,7 @@ struct compute_options {
          .type = OPTION_TEXT,                                                  \
          .text = &(o).activations,                                             \
          .value = "TYPE",                                                      \
-         .help = "f32 (the only type of this build)"},                         \
+         .help = "f32 (default), or int8 where weights are quantised"},        \
     {                                                                          \
         .name = "--fast-prefill", .type = OPTION_FLAG,                         \
         .flag = &(o).fast_prefill,                                             \

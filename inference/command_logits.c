@@ -70,7 +70,7 @@ command_logits(int argc, char **argv)
         {"--json", OPTION_FLAG, NULL, &json, NULL,
          "one JSON object (default: a line per id)"},
     };
-    struct engine_options options;
+    struct engine_options options = {0};
     struct token_ids ids = {0};
     struct error err;
     size_t words;
@@ -80,6 +80,11 @@ command_logits(int argc, char **argv)
 
     if (status == STATUS_OK)
         status = compute_options_check(&o, &options, &err);
+    if (status == STATUS_OK && o.activations != NULL && options.int8)
+        status = error_set(&err, STATUS_INVALID,
+                           "--activations int8: logits are computed in f32; "
+                           "leave the option out");
+    options.int8 = false;
     if (status == STATUS_OK && tokens == NULL)
         status = error_set(&err, STATUS_INVALID, "no ids: give --tokens 1,2,3");
     if (status == STATUS_OK)

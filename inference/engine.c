@@ -105,7 +105,8 @@ engine_open(const char *path, const struct engine_options *options,
         engine_close(engine);
         return status;
     }
-    cpu_open(options->threads, NULL, &engine->backend);
+    cpu_open(options->threads, NULL, options->int8 ? integer_best() : NULL,
+             &engine->backend);
     engine->transformer = transformer_new(&engine->backend, &engine->dir.config,
                                           &engine->weights);
     engine->room = mem_array(engine->dir.config.vocab, sizeof(*engine->room));

@@ -37,6 +37,7 @@ struct sequence;
 struct engine_options {
     size_t threads;    /* 0: one per processor */
     uint32_t slots;    /* sequences run at once, 1..ENGINE_SLOTS_MAX */
+    bool int8;         /* 8-bit activations where weights are quantised */
     uint64_t kv_bytes; /* 0: full context in every slot, at most
                         * ENGINE_KV_DEFAULT_BYTES */
 };

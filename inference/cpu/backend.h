@@ -3,6 +3,7 @@
 #ifndef BERTH_INFERENCE_CPU_BACKEND_H
 #define BERTH_INFERENCE_CPU_BACKEND_H
 
+#include "inference/cpu/integer.h"
 #include "inference/cpu/kernels.h"
 #include "inference/cpu/pool.h"
 #include "inference/ops.h"
@@ -24,6 +25,9 @@ struct kv {
 
 struct cpu {
     const struct kernels *kernels;
+    const struct integer_kernels *integer; /* NULL: f32 */
+    struct octet *octets;                  /* the inputs of one product */
+    size_t octet_count;
     struct pool *pool;
     float **scratch; /* one per thread */
     size_t scratch_count;

@@ -24,6 +24,7 @@ cpu_close(void *ctx)
     for (size_t i = 0; i < pool_threads(cpu->pool); i++)
         free(cpu->scratch[i]);
     free(cpu->scratch);
+    free(cpu->octets);
     pool_free(cpu->pool);
     free(cpu);
 }
@@ -140,6 +141,42 @@ linear_many(void *arg, size_t first, size_t last, size_t thread)
 }
 
 static void
+quantise_inputs(void *arg, size_t first, size_t last, size_t thread)
+{
+    struct linear_task *task = arg;
+    struct cpu *cpu = task->cpu;
+    bool even_first = integer_even_first(task->weight->format);
+
+    (void)thread;
+    for (size_t i = first; i < last; i++)
+        cpu->integer->quantise(task->in->data + i * task->in->size,
+                               task->in->size, even_first, cpu->octets + i,
+                               task->count);
+}
+
+static void
+linear_integer(void *arg, size_t first, size_t last, size_t thread)
+{
+    struct linear_task *task = arg;
+    struct cpu *cpu = task->cpu;
+
+    (void)thread;
+    cpu->integer->multiply(task->weight, first, last - first, cpu->octets,
+                           task->count, task->out->data + first,
+                           task->out->size);
+    offset_add(task, first, last);
+}
+
+static void
+octets_reserve(struct cpu *cpu, size_t count)
+{
+    if (count <= cpu->octet_count)
+        return;
+    cpu->octets = mem_grow(cpu->octets, count, sizeof(cpu->octets[0]));
+    cpu->octet_count = count;
+}
+
+static void
 cpu_linear(void *ctx, struct vec *out, const struct vec *in, size_t count,
            const struct weight *weight)
 {
@@ -150,6 +187,13 @@ cpu_linear(void *ctx, struct vec *out, const struct vec *in, size_t count,
     assert(in->size == weight->cols && out->size == weight->rows);
     assert(count <= in->rows && count <= out->rows);
     piece = (piece + DECODED_ROWS - 1) / DECODED_ROWS * DECODED_ROWS;
+    if (cpu->integer != NULL && integer_serves(weight)) {
+        octets_reserve(cpu, (weight->cols / OCTET_SIZE + 1) * count);
+        pool_run(cpu->pool, quantise_inputs, &task, count,
+                 cpu_piece_of(cpu, count, weight->cols));
+        pool_run(cpu->pool, linear_integer, &task, weight->rows, piece);
+        return;
+    }
     if (count == 1) {
         pool_run(cpu->pool, linear_single, &task, weight->rows, piece);
         return;
@@ -383,11 +427,13 @@ static const struct ops cpu_ops = {
 };
 
 void
-cpu_open(size_t threads, const struct kernels *kernels, struct backend *backend)
+cpu_open(size_t threads, const struct kernels *kernels,
+         const struct integer_kernels *integer, struct backend *backend)
 {
     struct cpu *cpu = mem_alloc(sizeof(*cpu));
 
     cpu->kernels = kernels != NULL ? kernels : kernels_best();
+    cpu->integer = integer;
     cpu->pool = pool_new(threads != 0 ? threads : pool_processors());
     cpu->scratch = mem_array(pool_threads(cpu->pool), sizeof(cpu->scratch[0]));
     *backend = (struct backend){.ops = &cpu_ops, .ctx = cpu};

@@ -250,7 +250,7 @@ digest_operations(const struct kernels *kernels)
     weight.data = (const uint8_t *)weights;
     for (uint32_t i = 0; i < COUNT; i++)
         rows[i].id = COUNT - 1 - i;
-    cpu_open(3, kernels, &b);
+    cpu_open(3, kernels, NULL, &b);
     x = b.ops->vec_new(b.ctx, COUNT, SIZE);
     y = b.ops->vec_new(b.ctx, COUNT, OUTPUTS);
     b.ops->embed(b.ctx, x, &table, rows, COUNT);
@@ -266,9 +266,55 @@ digest_operations(const struct kernels *kernels)
     report("operations", kernels, &digest);
 }
 
+/* Products with 8-bit activations. */
+static void
+digest_integer(const struct integer_kernels *kernels, enum weight_format format,
+               const char *name)
+{
+    enum { OCTETS = COLS_MAX / OCTET_SIZE };
+    static struct matrix matrix;
+    static struct octet octets[INPUTS * OCTETS];
+    float in[COLS_MAX], out[INPUTS * ROWS];
+    struct digest digest = {0xcbf29ce484222325};
+    struct prng prng;
+
+    prng_seed(&prng, 1 + (uint64_t)format);
+    for (int round = 0; round < ROUNDS; round++) {
+        size_t cols;
+
+        matrix_make(&matrix, &prng, format);
+        cols = matrix.weight.cols;
+        for (size_t c = 0; c < INPUTS; c++) {
+            fill(&prng, in, cols);
+            kernels->quantise(in, cols, integer_even_first(format), octets + c,
+                              INPUTS);
+        }
+        digest_add(&digest, octets,
+                   (cols + OCTET_SIZE - 1) / OCTET_SIZE * INPUTS *
+                       sizeof(octets[0]));
+        kernels->multiply(&matrix.weight, 0, ROWS, octets, INPUTS, out, ROWS);
+        digest_add(&digest, out, sizeof(out));
+    }
+    (void)printf("%s %s %016" PRIx64 "\n", name, kernels->name, digest.value);
+}
+
 int
 main(void)
 {
+    for (int set = 0; set < INTEGER_SETS; set++) {
+        const struct integer_kernels *kernels =
+            integer_find((enum integer_set)set);
+
+        if (kernels == NULL)
+            continue;
+        digest_integer(kernels, WEIGHT_AFFINE2, "int8_affine2");
+        digest_integer(kernels, WEIGHT_AFFINE3, "int8_affine3");
+        digest_integer(kernels, WEIGHT_AFFINE4, "int8_affine4");
+        digest_integer(kernels, WEIGHT_AFFINE5, "int8_affine5");
+        digest_integer(kernels, WEIGHT_AFFINE6, "int8_affine6");
+        digest_integer(kernels, WEIGHT_AFFINE8, "int8_affine8");
+        digest_integer(kernels, WEIGHT_MXFP4, "int8_mxfp4");
+    }
     for (int simd = 0; simd < SIMD_COUNT; simd++) {
         const struct kernels *kernels = kernels_find((enum simd)simd);
 

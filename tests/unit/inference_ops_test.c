@@ -385,7 +385,7 @@ linear_on(size_t threads, const struct weight *weight, const float *in,
                            .row_bytes = weight->cols * sizeof(float)};
     struct pass_row *rows = mem_array(count, sizeof(*rows));
 
-    cpu_open(threads, NULL, &b);
+    cpu_open(threads, NULL, NULL, &b);
     x = b.ops->vec_new(b.ctx, count, weight->cols);
     y = b.ops->vec_new(b.ctx, count, weight->rows);
     for (size_t i = 0; i < count; i++)

@@ -53,7 +53,7 @@ load_on(struct loaded *loaded, const char *path, size_t threads,
     if (model_directory_open(path, &loaded->dir, &err) != STATUS_OK ||
         weights_open(&loaded->dir, &loaded->weights, &err) != STATUS_OK)
         fail_msg("%s", err.text);
-    cpu_open(threads, kernels, &loaded->backend);
+    cpu_open(threads, kernels, NULL, &loaded->backend);
     loaded->transformer = transformer_new(&loaded->backend, &loaded->dir.config,
                                           &loaded->weights);
 }
