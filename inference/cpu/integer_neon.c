@@ -11,7 +11,11 @@
 
 #include "common/banned.h"
 
+#if defined(__APPLE__)
+#define TARGET __attribute__((target("dotprod")))
+#else
 #define TARGET /* the Makefile allows dot products in this file */
+#endif
 #define KERNELS integer_neon
 #define KERNELS_NAME "neon"
 #define LEAF static inline __attribute__((always_inline)) TARGET
