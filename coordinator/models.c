@@ -63,28 +63,36 @@ file_parse(const struct buf *file, const char *name, struct json_doc *doc,
     return STATUS_OK;
 }
 
+void
+model_template_set(struct model *model, struct template *template)
+{
+    size_t size = 0;
+    const char *source = template_source(template, &size);
+
+    model->template = template;
+    model->format = format_find(source, size);
+    model->knows_tools = format_template_reads(source, size, "tools");
+    model->knows_calls =
+        model->knows_tools || format_template_reads(source, size, "tool_calls");
+}
+
 static enum status
 template_make(const struct model_files *files, const struct json *config,
               struct model *model, struct error *err)
 {
+    struct template *template;
     struct error inner = {0};
-    const char *source;
-    size_t size = 0;
     enum status status = template_from_files(
         config,
         files->chat_template.size > 0 ? files->chat_template.data : NULL,
-        files->chat_template.size, &model->template, &inner);
+        files->chat_template.size, &template, &inner);
 
     if (status == STATUS_NOT_FOUND)
         return STATUS_OK;
     if (status != STATUS_OK)
         return error_set(err, STATUS_INVALID, "chat template: %.400s",
                          inner.text);
-    source = template_source(model->template, &size);
-    model->format = format_find(source, size);
-    model->knows_tools = format_template_reads(source, size, "tools");
-    model->knows_calls =
-        model->knows_tools || format_template_reads(source, size, "tool_calls");
+    model_template_set(model, template);
     return STATUS_OK;
 }
 

@@ -32,4 +32,7 @@ MUST_CHECK enum status model_make(const struct catalogue_entry *entry,
                                   const struct model_files *files,
                                   struct model **model, struct error *err);
 
+/* Give @model the chat template (taken) and what follows from its text. */
+void model_template_set(struct model *model, struct template *template);
+
 #endif

@@ -33,13 +33,6 @@ struct bench {
 };
 
 static void
-on_start(void *arg, void *tag)
-{
-    (void)arg;
-    (void)tag;
-}
-
-static void
 on_id(void *arg, void *tag, uint32_t id)
 {
     struct bench *bench = arg;
@@ -113,10 +106,8 @@ static enum status
 measure(const struct bench_options *o, struct engine *engine, struct error *err)
 {
     struct bench bench = {.batch = o->batch};
-    const struct engine_events events = {.on_id = on_id,
-                                         .on_start = on_start,
-                                         .on_finish = on_finish,
-                                         .arg = &bench};
+    const struct engine_events events = {
+        .on_id = on_id, .on_finish = on_finish, .arg = &bench};
     struct engine_request request = {.prompt_count = (size_t)o->prompt,
                                      .max_tokens = o->made,
                                      .kv_tokens = o->prompt + o->made,

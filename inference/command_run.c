@@ -49,13 +49,6 @@ show(struct run *run)
 }
 
 static void
-on_start(void *arg, void *tag)
-{
-    (void)arg;
-    (void)tag;
-}
-
-static void
 on_id(void *arg, void *tag, uint32_t id)
 {
     struct run *run = arg;
@@ -209,10 +202,8 @@ json_print(const struct run *run)
 static enum status
 generate(struct engine *engine, struct run *run, struct error *err)
 {
-    const struct engine_events events = {.on_id = on_id,
-                                         .on_start = on_start,
-                                         .on_finish = on_finish,
-                                         .arg = run};
+    const struct engine_events events = {
+        .on_id = on_id, .on_finish = on_finish, .arg = run};
     struct sequence *sequence;
     enum status status;
 

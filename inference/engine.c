@@ -360,7 +360,8 @@ admit(struct engine *engine, const struct engine_events *events)
         engine->kv_reserved += bytes;
         engine->running_count++;
         assert(engine->kv_reserved <= engine->kv_bytes);
-        events->on_start(events->arg, s->tag);
+        if (events->on_start != NULL)
+            events->on_start(events->arg, s->tag);
     }
 }
 

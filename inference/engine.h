@@ -70,7 +70,7 @@ struct sequence_counts {
 struct engine_events {
     /* An id was made. @tag as given to engine_add. */
     void (*on_id)(void *arg, void *tag, uint32_t id);
-    /* The sequence takes part in its first pass now. */
+    /* The sequence takes part in its first pass now.  May be NULL. */
     void (*on_start)(void *arg, void *tag);
     /* The sequence has finished and is gone after this call.  OUTPUT_GOING: it
      * cannot go on, since the model answers with numbers that are none. */

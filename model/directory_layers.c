@@ -233,16 +233,15 @@ read_counts(const struct json *config, const char *name,
     return status;
 }
 
-/* A member that may only have one value, or lack. */
+/* A member that may only be 1, or lack. */
 static enum status
-refuse_other(const struct json *config, const char *name, int64_t only,
-             struct error *err)
+check_one(const struct json *config, const char *name, struct error *err)
 {
     const struct json *value = json_get(config, name);
     int64_t number = 0;
 
     if (json_is_null(value) ||
-        (json_as_i64(value, &number) == STATUS_OK && number == only))
+        (json_as_i64(value, &number) == STATUS_OK && number == 1))
         return STATUS_OK;
     return config_refuse(err, name, "must be 1");
 }
@@ -260,7 +259,7 @@ read_softmax(const struct json *config, struct model_experts *out,
     if (status == STATUS_OK)
         status = config_bool(config, "norm_topk_prob", &out->normalised, err);
     if (status == STATUS_OK)
-        status = refuse_other(config, "decoder_sparse_step", 1, err);
+        status = check_one(config, "decoder_sparse_step", err);
     if (status == STATUS_OK &&
         json_count(json_get(config, "mlp_only_layers")) > 0)
         status = config_refuse(err, "mlp_only_layers", "must be empty");
@@ -384,7 +383,7 @@ read_sigmoid(const struct json *config, struct model_config *config_out,
         status = config_positive(config, "routed_scaling_factor", 1,
                                  &out->scale, err);
     if (status == STATUS_OK)
-        status = refuse_other(config, "moe_layer_freq", 1, err);
+        status = check_one(config, "moe_layer_freq", err);
     if (status == STATUS_OK && !json_is_null(scoring) &&
         !config_text_is(scoring, "sigmoid"))
         status = config_refuse(err, "scoring_func", "must be sigmoid");

@@ -7,18 +7,20 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "inference/cpu/packed.h"
 #include "inference/floats.h"
 
 #include "common/banned.h"
 
 #define TARGET __attribute__((target("avx2,fma,f16c,bmi2")))
+#define SPREAD8 packed_spread_bmi2
 #define KERNELS integer_avx2
 #define KERNELS_NAME "avx2"
 
 #include "inference/cpu/integer_x86.inc"
 
 /* Weights up to 63: four products stay below 2^15. */
-LEAF __m256i
+INLINE __m256i
 pair_products(__m256i low, __m256i high, __m256i x, __m256i y)
 {
     __m256i sums = _mm256_add_epi16(_mm256_maddubs_epi16(low, x),
@@ -29,7 +31,7 @@ pair_products(__m256i low, __m256i high, __m256i x, __m256i y)
 
 /* Two products of 255 and 127 would not fit 16 bits: bytes less 128 do, with
  * 128 times the sum of x to be added at the end. */
-LEAF __m256i
+INLINE __m256i
 less_products(__m256i bytes, __m256i x)
 {
     __m256i less = _mm256_xor_si256(bytes, _mm256_set1_epi8((char)0x80));
@@ -39,13 +41,13 @@ less_products(__m256i bytes, __m256i x)
         _mm256_set1_epi16(1));
 }
 
-LEAF __m256i
+INLINE __m256i
 wide_products(__m256i low, __m256i high, __m256i x, __m256i y)
 {
     return _mm256_add_epi32(less_products(low, x), less_products(high, y));
 }
 
-LEAF __m256i
+INLINE __m256i
 wide_rest(__m256i sums, const int32_t *total)
 {
     __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)total);

@@ -7,6 +7,7 @@
 #include <arm_neon.h>
 #include <string.h>
 
+#include "inference/cpu/packed.h"
 #include "inference/floats.h"
 
 #include "common/banned.h"
@@ -16,41 +17,42 @@
 #else
 #define TARGET /* the Makefile allows dot products in this file */
 #endif
+#define SPREAD8 packed_spread
 #define KERNELS integer_neon
 #define KERNELS_NAME "neon"
-#define LEAF static inline __attribute__((always_inline)) TARGET
+#define INLINE static inline __attribute__((always_inline)) TARGET
 
 /* Units 0 2 4 6, and 1 3 5 7. */
 struct f8 {
     float32x4_t even, odd;
 };
 
-LEAF struct f8
+INLINE struct f8
 f_zero(void)
 {
     return (struct f8){vdupq_n_f32(0), vdupq_n_f32(0)};
 }
 
-LEAF struct f8
+INLINE struct f8
 f_load(const float *from)
 {
     return (struct f8){vld1q_f32(from), vld1q_f32(from + 4)};
 }
 
-LEAF struct f8
+INLINE struct f8
 f_mul(struct f8 a, struct f8 b)
 {
     return (struct f8){vmulq_f32(a.even, b.even), vmulq_f32(a.odd, b.odd)};
 }
 
-LEAF struct f8
+INLINE struct f8
 f_fma(struct f8 a, struct f8 b, struct f8 c)
 {
     return (struct f8){vfmaq_f32(c.even, a.even, b.even),
                        vfmaq_f32(c.odd, a.odd, b.odd)};
 }
 
-LEAF float
+INLINE float
 f_sum(struct f8 a)
 {
     float32x4_t four = vaddq_f32(a.even, a.odd);
@@ -60,7 +62,7 @@ f_sum(struct f8 a)
 }
 
 /* Four scales, or fewer and then zeros. */
-LEAF float32x4_t
+INLINE float32x4_t
 scales_load(const uint8_t *from, enum dtype dtype, size_t count)
 {
     uint8_t room[16] = {0};
@@ -85,7 +87,7 @@ scales_load(const uint8_t *from, enum dtype dtype, size_t count)
     return vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(half), 16));
 }
 
-LEAF struct f8
+INLINE struct f8
 f_scales(const uint8_t *from, enum dtype dtype, size_t group)
 {
     size_t width = dtype == DTYPE_F32 ? 4 : dtype == DTYPE_U8 ? 1 : 2;
@@ -107,7 +109,7 @@ struct unpacked {
     int8x16_t v[16];
 };
 
-LEAF void
+INLINE void
 unpack_even_first(const uint8_t *data, bool is_float, struct unpacked *out)
 {
     const int8x16_t table = vld1q_s8(e2m1_doubled);
@@ -125,7 +127,7 @@ unpack_even_first(const uint8_t *data, bool is_float, struct unpacked *out)
     }
 }
 
-LEAF void
+INLINE void
 unpack_bytes(const uint8_t *bytes, struct unpacked *out)
 {
     for (size_t k = 0; k < 16; k++) {
@@ -137,7 +139,7 @@ unpack_bytes(const uint8_t *bytes, struct unpacked *out)
 }
 
 /* Bytes above 127 become less 128, with 128 times the sum of x to be added. */
-LEAF int8x16_t
+INLINE int8x16_t
 weights_at(enum weight_format format, const struct unpacked *weights, size_t at)
 {
     if (format != WEIGHT_AFFINE8)
@@ -145,7 +147,7 @@ weights_at(enum weight_format format, const struct unpacked *weights, size_t at)
     return veorq_s8(weights->v[at], vdupq_n_s8((int8_t)-128));
 }
 
-LEAF int32x4_t
+INLINE int32x4_t
 unit_products(enum weight_format format, const struct unpacked *weights,
               const int8_t *q, size_t unit)
 {
@@ -159,7 +161,7 @@ unit_products(enum weight_format format, const struct unpacked *weights,
 }
 
 /* The sums of units @from, @from + 2, + 4 and + 6. */
-LEAF float32x4_t
+INLINE float32x4_t
 four_products(enum weight_format format, const struct unpacked *weights,
               const struct octet *in, size_t from)
 {
@@ -175,7 +177,7 @@ four_products(enum weight_format format, const struct unpacked *weights,
     return vcvtq_f32_s32(sums);
 }
 
-LEAF struct f8
+INLINE struct f8
 products(enum weight_format format, const struct unpacked *weights,
          const struct octet *in)
 {
@@ -185,7 +187,7 @@ products(enum weight_format format, const struct unpacked *weights,
 
 /* The bits of an absolute value, as a whole number, are the greater the
  * greater it is; those of NaN are greatest. */
-LEAF float
+INLINE float
 greatest32(const float *x)
 {
     uint32x4_t most = vdupq_n_u32(0);
@@ -198,7 +200,7 @@ greatest32(const float *x)
     return float_from_bits(vmaxvq_u32(most));
 }
 
-LEAF int32_t
+INLINE int32_t
 quantise32(const float *x, float inverse, int8_t *q)
 {
     int32x4_t whole[8], sum = vdupq_n_s32(0);
@@ -214,16 +216,6 @@ quantise32(const float *x, float inverse, int8_t *q)
         vst1_s8(q + 4 * i, vqmovn_s16(pairs));
     }
     return vaddvq_s32(sum);
-}
-
-LEAF uint64_t
-spread8(uint64_t packed, unsigned bits)
-{
-    uint64_t out = 0;
-
-    for (unsigned i = 0; i < 8; i++)
-        out |= (packed >> (i * bits) & ((1u << bits) - 1)) << (8 * i);
-    return out;
 }
 
 #include "inference/cpu/integer_body.inc"

@@ -4,26 +4,28 @@
 #include <math.h>
 #include <string.h>
 
+#include "inference/cpu/packed.h"
 #include "inference/floats.h"
 
 #include "common/banned.h"
 
 #define TARGET
+#define SPREAD8 packed_spread
 #define KERNELS integer_portable
 #define KERNELS_NAME "portable"
-#define LEAF static inline
+#define INLINE static inline
 
 struct f8 {
     float v[OCTET_UNITS];
 };
 
-LEAF struct f8
+INLINE struct f8
 f_zero(void)
 {
     return (struct f8){{0}};
 }
 
-LEAF struct f8
+INLINE struct f8
 f_load(const float *from)
 {
     struct f8 out;
@@ -32,7 +34,7 @@ f_load(const float *from)
     return out;
 }
 
-LEAF struct f8
+INLINE struct f8
 f_mul(struct f8 a, struct f8 b)
 {
     for (size_t i = 0; i < OCTET_UNITS; i++)
@@ -40,7 +42,7 @@ f_mul(struct f8 a, struct f8 b)
     return a;
 }
 
-LEAF struct f8
+INLINE struct f8
 f_fma(struct f8 a, struct f8 b, struct f8 c)
 {
     for (size_t i = 0; i < OCTET_UNITS; i++)
@@ -48,7 +50,7 @@ f_fma(struct f8 a, struct f8 b, struct f8 c)
     return c;
 }
 
-LEAF float
+INLINE float
 f_sum(struct f8 a)
 {
     float four[4];
@@ -58,7 +60,7 @@ f_sum(struct f8 a)
     return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
-LEAF float
+INLINE float
 scale_at(const uint8_t *from, enum dtype dtype, size_t index)
 {
     uint16_t half;
@@ -74,7 +76,7 @@ scale_at(const uint8_t *from, enum dtype dtype, size_t index)
     return dtype == DTYPE_BF16 ? float_from_bf16(half) : float_from_f16(half);
 }
 
-LEAF struct f8
+INLINE struct f8
 f_scales(const uint8_t *from, enum dtype dtype, size_t group)
 {
     struct f8 out;
@@ -89,7 +91,7 @@ struct unpacked {
     int16_t v[OCTET_SIZE];
 };
 
-LEAF void
+INLINE void
 unpack_even_first(const uint8_t *data, bool is_float, struct unpacked *out)
 {
     for (size_t i = 0; i < OCTET_SIZE / 2; i++) {
@@ -101,7 +103,7 @@ unpack_even_first(const uint8_t *data, bool is_float, struct unpacked *out)
     }
 }
 
-LEAF void
+INLINE void
 unpack_bytes(const uint8_t *bytes, struct unpacked *out)
 {
     for (size_t i = 0; i < OCTET_SIZE; i++) {
@@ -111,7 +113,7 @@ unpack_bytes(const uint8_t *bytes, struct unpacked *out)
     }
 }
 
-LEAF int32_t
+INLINE int32_t
 sum16(const int16_t *weights, const int8_t *q)
 {
     int32_t sum = 0;
@@ -121,7 +123,7 @@ sum16(const int16_t *weights, const int8_t *q)
     return sum;
 }
 
-LEAF struct f8
+INLINE struct f8
 products(enum weight_format format, const struct unpacked *weights,
          const struct octet *in)
 {
@@ -140,7 +142,7 @@ products(enum weight_format format, const struct unpacked *weights,
 
 /* The bits of an absolute value, as a whole number, are the greater the
  * greater it is; those of NaN are greatest. */
-LEAF float
+INLINE float
 greatest32(const float *x)
 {
     uint32_t most = 0;
@@ -155,7 +157,7 @@ greatest32(const float *x)
     return float_from_bits(most);
 }
 
-LEAF int32_t
+INLINE int32_t
 quantise32(const float *x, float inverse, int8_t *q)
 {
     int32_t total = 0;
@@ -169,16 +171,6 @@ quantise32(const float *x, float inverse, int8_t *q)
         total += q[i];
     }
     return total;
-}
-
-LEAF uint64_t
-spread8(uint64_t packed, unsigned bits)
-{
-    uint64_t out = 0;
-
-    for (unsigned i = 0; i < 8; i++)
-        out |= (packed >> (i * bits) & ((1u << bits) - 1)) << (8 * i);
-    return out;
 }
 
 #include "inference/cpu/integer_body.inc"

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "inference/cpu/packed.h"
 #include "inference/floats.h"
 
 #include "common/banned.h"
@@ -16,6 +17,7 @@
 #define TARGET __attribute__((target("avx2,fma,f16c,bmi2")))
 #define TILE_ROWS 2
 #define TILE_INPUTS 2
+#define SPREAD8 packed_spread_bmi2
 #define KERNELS kernels_avx2
 #define KERNELS_NAME "avx2"
 #define LEAF static inline __attribute__((always_inline)) TARGET
@@ -163,12 +165,6 @@ v_load_mx(const uint8_t *from, const struct affine16 *affine)
 
     return (struct v16){_mm256_fmadd_ps(low, affine->scale, affine->bias),
                         _mm256_fmadd_ps(high, affine->scale, affine->bias)};
-}
-
-LEAF uint64_t
-spread8(uint64_t packed, unsigned bits)
-{
-    return _pdep_u64(packed, ((1u << bits) - 1) * 0x0101010101010101u);
 }
 
 #include "inference/cpu/kernels_body.inc"

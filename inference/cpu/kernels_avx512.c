@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "inference/cpu/packed.h"
 #include "inference/floats.h"
 
 #include "common/banned.h"
@@ -18,6 +19,7 @@
                           "avx2,bmi2")))
 #define TILE_ROWS 4
 #define TILE_INPUTS 4
+#define SPREAD8 packed_spread_bmi2
 #define KERNELS kernels_avx512
 #define KERNELS_NAME "avx512"
 #define LEAF static inline __attribute__((always_inline)) TARGET
@@ -149,12 +151,6 @@ LEAF struct v16
 v_load_mx(const uint8_t *from, const struct affine16 *affine)
 {
     return v_load_q4(from, affine);
-}
-
-LEAF uint64_t
-spread8(uint64_t packed, unsigned bits)
-{
-    return _pdep_u64(packed, ((1u << bits) - 1) * 0x0101010101010101u);
 }
 
 #include "inference/cpu/kernels_body.inc"

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "inference/cpu/packed.h"
 #include "inference/floats.h"
 
 #include "common/banned.h"
@@ -15,6 +16,7 @@
 #define TARGET
 #define TILE_ROWS 2
 #define TILE_INPUTS 2
+#define SPREAD8 packed_spread
 #define KERNELS kernels_neon
 #define KERNELS_NAME "neon"
 #define LEAF static inline __attribute__((always_inline))
@@ -173,16 +175,6 @@ v_load_mx(const uint8_t *from, const struct affine16 *affine)
     for (int i = 0; i < 4; i++)
         v.part[i] = vfmaq_f32(affine->bias, v.part[i], affine->scale);
     return v;
-}
-
-LEAF uint64_t
-spread8(uint64_t packed, unsigned bits)
-{
-    uint64_t spread = 0;
-
-    for (unsigned i = 0; i < 8; i++)
-        spread |= (packed >> (i * bits) & ((1u << bits) - 1)) << (8 * i);
-    return spread;
 }
 
 #include "inference/cpu/kernels_body.inc"

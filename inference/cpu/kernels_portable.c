@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "inference/cpu/packed.h"
 #include "inference/floats.h"
 
 #include "common/banned.h"
@@ -13,6 +14,7 @@
 #define TARGET
 #define TILE_ROWS 1
 #define TILE_INPUTS 1
+#define SPREAD8 packed_spread
 #define KERNELS kernels_portable
 #define KERNELS_NAME "portable"
 
@@ -148,16 +150,6 @@ v_load_mx(const uint8_t *from, const struct affine16 *affine)
         v.lane[i] = fmaf((float)e2m1_doubled[from[i / 2] >> (i % 2 * 4) & 15],
                          affine->scale, affine->bias);
     return v;
-}
-
-static inline uint64_t
-spread8(uint64_t packed, unsigned bits)
-{
-    uint64_t spread = 0;
-
-    for (unsigned i = 0; i < 8; i++)
-        spread |= (packed >> (i * bits) & ((1u << bits) - 1)) << (8 * i);
-    return spread;
 }
 
 #include "inference/cpu/kernels_body.inc"

@@ -153,11 +153,9 @@ matrix_make(struct matrix *matrix, struct prng *prng, enum weight_format format)
 }
 
 static void
-report(const char *operation, const struct kernels *kernels,
-       const struct digest *digest)
+report(const char *operation, const char *set, const struct digest *digest)
 {
-    (void)printf("%s %s %016" PRIx64 "\n", operation, kernels->name,
-                 digest->value);
+    (void)printf("%s %s %016" PRIx64 "\n", operation, set, digest->value);
 }
 
 /* Rows times inputs, one by one and as tiles, and rows as floats. */
@@ -186,7 +184,7 @@ digest_matrices(const struct kernels *kernels, enum weight_format format,
         kernels->tile(rows, ROWS, in, INPUTS, cols, tiled, ROWS);
         digest_add(&digest, tiled, sizeof(tiled));
     }
-    report(name, kernels, &digest);
+    report(name, kernels->name, &digest);
 }
 
 static void
@@ -220,7 +218,7 @@ digest_attention(const struct kernels *kernels)
         kernels->silu_mul(query, keys, size);
         digest_add(&digest, query, size * sizeof(float));
     }
-    report("attention", kernels, &digest);
+    report("attention", kernels->name, &digest);
 }
 
 /* A norm and a product on three threads, as a forward pass does them. */
@@ -263,7 +261,7 @@ digest_operations(const struct kernels *kernels)
     b.ops->vec_free(b.ctx, x);
     b.ops->vec_free(b.ctx, y);
     b.ops->close(b.ctx);
-    report("operations", kernels, &digest);
+    report("operations", kernels->name, &digest);
 }
 
 /* Products with 8-bit activations. */
@@ -295,7 +293,7 @@ digest_integer(const struct integer_kernels *kernels, enum weight_format format,
         kernels->multiply(&matrix.weight, 0, ROWS, octets, INPUTS, out, ROWS);
         digest_add(&digest, out, sizeof(out));
     }
-    (void)printf("%s %s %016" PRIx64 "\n", name, kernels->name, digest.value);
+    report(name, kernels->name, &digest);
 }
 
 int

@@ -26,6 +26,7 @@ import {
     price_by_hand,
     run,
     sse_events,
+    tokenize,
 } from "./lib.mjs";
 import {
     agent_join,
@@ -48,18 +49,6 @@ const nodes = {};
 let user;
 let entry;
 let ids;
-
-async function tokenize(text) {
-    const ran = await run(path.join(bin, "berth-engine"), [
-        "tokenize",
-        "--model",
-        path.join(models_folder, "tiny-chat"),
-        "--json",
-        text,
-    ]);
-    assert.equal(ran.code, 0, ran.stderr);
-    return JSON.parse(ran.stdout).ids ?? JSON.parse(ran.stdout).tokens;
-}
 
 // A job whose whole answer is @ids: it ends at max_tokens.
 async function submit(more = {}) {

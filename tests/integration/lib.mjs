@@ -421,6 +421,19 @@ export function run(program, words, env = {}) {
     });
 }
 
+// The ids of @text in tiny-chat.
+export async function tokenize(text) {
+    const ran = await run(path.join(bin, "berth-engine"), [
+        "tokenize",
+        "--model",
+        path.join(models_folder, "tiny-chat"),
+        "--json",
+        text,
+    ]);
+    assert.equal(ran.code, 0, ran.stderr);
+    return JSON.parse(ran.stdout).ids;
+}
+
 // What a process has started, in any of its threads, and that lives.
 export function children_of(pid) {
     const read = (file) => {

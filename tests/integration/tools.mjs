@@ -25,6 +25,7 @@ import {
     root,
     run,
     sse_events,
+    tokenize,
 } from "./lib.mjs";
 import {
     agent_join,
@@ -67,18 +68,6 @@ const question = { role: "user", content: "How is the weather in Paris?" };
 let node;
 let user;
 let client;
-
-async function tokenize(text) {
-    const ran = await run(path.join(bin, "berth-engine"), [
-        "tokenize",
-        "--model",
-        path.join(models_folder, "tiny-chat"),
-        "--json",
-        text,
-    ]);
-    assert.equal(ran.code, 0, ran.stderr);
-    return JSON.parse(ran.stdout).ids ?? JSON.parse(ran.stdout).tokens;
-}
 
 // tiny-chat with the chat template @template.
 async function model_add(id, template) {

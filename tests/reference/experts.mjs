@@ -20,23 +20,8 @@ import {
     norm,
     outer,
     vector,
+    sizes,
 } from "./shapes.mjs";
-
-const sizes = (more) => ({
-    vocab_size: VOCAB,
-    hidden_size: 64,
-    intermediate_size: 96,
-    num_hidden_layers: 3,
-    num_attention_heads: 4,
-    num_key_value_heads: 2,
-    max_position_embeddings: CONTEXT,
-    rms_norm_eps: EPS,
-    rope_theta: 10000,
-    hidden_act: "silu",
-    tie_word_embeddings: false,
-    torch_dtype: "float32",
-    ...more,
-});
 
 const INNER = 32; /* of an expert */
 const router = (at, c, count) => ({

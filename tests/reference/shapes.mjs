@@ -7,6 +7,23 @@ export const VOCAB = 256;
 export const CONTEXT = 1024;
 export const EPS = 0.0009765625; /* large, so that one forgotten is seen */
 
+// What config.json says of a small model, unless @more differs.
+export const sizes = (more) => ({
+    vocab_size: VOCAB,
+    hidden_size: 64,
+    intermediate_size: 96,
+    num_hidden_layers: 3,
+    num_attention_heads: 4,
+    num_key_value_heads: 2,
+    max_position_embeddings: CONTEXT,
+    rms_norm_eps: EPS,
+    rope_theta: 10000,
+    hidden_act: "silu",
+    tie_word_embeddings: false,
+    torch_dtype: "float32",
+    ...more,
+});
+
 const power_of_two = (value) => 2 ** Math.round(Math.log2(value));
 
 // A matrix that keeps the size of what goes through it, times @gain.

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/coordinator_model.h"
+#include "tests/unit/coordinator_app.h"
 
 #include "common/banned.h"
 
@@ -28,20 +28,8 @@ static struct prepare_headers headers;
 static int
 start(void **state)
 {
-    struct catalogue_view *view = mem_alloc(sizeof(*view));
-
     (void)state;
-    atomic_init(&view->references, 1);
-    view->models = mem_array(1, sizeof(struct model *));
-    view->models[0] = tiny_chat_new();
-    view->model_count = 1;
-    if (view->models[0] == NULL)
-        return -1;
-    app.snapshots = snapshots_new();
-    snapshots_set_catalogue(app.snapshots, view);
-    app.revision = price_revision_1;
-    app.config.patience_max_ms = 600000;
-    return 0;
+    return tiny_app_init(&app) == NULL ? -1 : 0;
 }
 
 static int

@@ -9,8 +9,9 @@
 
 #include <cmocka.h>
 
+#include "coordinator/models.h"
 #include "coordinator/prepare.h"
-#include "tests/unit/coordinator_model.h"
+#include "tests/unit/coordinator_app.h"
 
 #include "common/banned.h"
 
@@ -39,44 +40,29 @@ static int
 template_use(const char *path)
 {
     struct buf text;
+    struct template *template = NULL;
     enum status status;
-    const char *source;
-    size_t size;
 
     buf_init(&text, TEXT_MAX_BYTES);
     status = buf_read_file(&text, path, NULL);
     template_free(model->template);
     model->template = NULL;
     if (status == STATUS_OK)
-        status = template_parse(text.data, text.size, &model->template, NULL);
+        status = template_parse(text.data, text.size, &template, NULL);
     buf_clear(&text);
     if (status != STATUS_OK)
         return -1;
-    source = template_source(model->template, &size);
-    model->format = format_find(source, size);
-    model->knows_tools = format_template_reads(source, size, "tools");
-    model->knows_calls = model->knows_tools;
+    model_template_set(model, template);
     return 0;
 }
 
 static int
 start(void **state)
 {
-    struct catalogue_view *view = mem_alloc(sizeof(*view));
-
     (void)state;
-    atomic_init(&view->references, 1);
-    view->models = mem_array(1, sizeof(struct model *));
-    view->models[0] = tiny_chat_new();
-    view->model_count = 1;
-    if (view->models[0] == NULL)
-        return -1;
-    model = view->models[0];
-    app.snapshots = snapshots_new();
-    snapshots_set_catalogue(app.snapshots, view);
-    app.revision = price_revision_1;
-    app.config.patience_max_ms = 600000;
-    return template_use("tests/golden/template/qwen.jinja");
+    model = tiny_app_init(&app);
+    return model == NULL ? -1
+                         : template_use("tests/golden/template/qwen.jinja");
 }
 
 static int

@@ -72,13 +72,6 @@ struct seen {
 };
 
 static void
-on_start(void *arg, void *tag)
-{
-    (void)arg;
-    (void)tag;
-}
-
-static void
 on_id(void *arg, void *tag, uint32_t id)
 {
     struct seen *seen = tag;
@@ -216,8 +209,8 @@ greedy_check(const char *name, const struct json *item, const struct seen *seen)
 static void
 check_greedy(struct engine *engine, const char *name, const struct json *cases)
 {
-    const struct engine_events events = {
-        .on_id = on_id, .on_start = on_start, .on_finish = on_finish};
+    const struct engine_events events = {.on_id = on_id,
+                                         .on_finish = on_finish};
     struct seen seen[2 * CASES];
 
     for (size_t i = 0; i < CASES; i++) {
