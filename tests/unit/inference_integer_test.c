@@ -125,7 +125,9 @@ weight_at(const struct weight *weight, size_t row, size_t col)
     for (size_t b = 0; b < bits; b++) {
         size_t at = col * bits + b;
 
-        q |= (weight->data[row * weight->row_bytes + at / 8] >> (at % 8) & 1u)
+        q |= ((unsigned)weight->data[row * weight->row_bytes + at / 8] >>
+                  (at % 8) &
+              1u)
              << b;
     }
     if (weight->format == WEIGHT_MXFP4)
