@@ -137,7 +137,7 @@ waiters_ready(struct record *record)
     while (*at != NULL) {
         struct waiter *waiter = *at;
 
-        if (waiter->index < record->event_count) {
+        if (waiter->index < record->event_count || record->end.ended) {
             *at = waiter->next;
             waiter->next = ready;
             ready = waiter;
@@ -338,7 +338,7 @@ record_wait(struct record *record, size_t index, void (*wake)(void *arg),
     bool waits = false;
 
     pthread_mutex_lock(&record->lock);
-    if (index >= record->event_count) {
+    if (index >= record->event_count && !record->end.ended) {
         struct waiter *waiter = mem_alloc(sizeof(*waiter));
 
         *waiter = (struct waiter){

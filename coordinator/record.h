@@ -98,8 +98,8 @@ size_t record_read(struct record *record, size_t index, size_t max,
                    struct record_event *events, struct buf *text);
 /* Ids of reasoning so far. */
 uint64_t record_reasoning(struct record *record);
-/* Call @wake once when there is an event at @index; false when there is one
- * already (then @wake is not kept). */
+/* Call @wake once when there is an event at @index or the job has ended; false
+ * when that is so already (then @wake is not kept). */
 bool record_wait(struct record *record, size_t index, void (*wake)(void *arg),
                  void *arg);
 /* Forget a waiter that has not been woken; true when it was still there (so

@@ -247,10 +247,13 @@ sse_next(struct sse *sse, struct buf *out)
     buf_reset(&sse->text);
     count = record_read(sse->record, sse->index, EVENTS_AT_ONCE, events,
                         &sse->text);
-    if (count == 0) {
-        sse->over = sse->over || end.ended;
+    /* A reader may have seen more than there is: events from before a crash
+     * of the coordinator.  It still learns the end. */
+    if (count == 0 && end.ended && !sse->over)
+        count = record_read(sse->record, record_event_count(sse->record) - 1, 1,
+                            events, &sse->text);
+    if (count == 0)
         return sse->over;
-    }
     if (is_last(&events[count - 1]))
         record_read_end(sse->record, &end);
     for (size_t i = 0; i < count; i++) {

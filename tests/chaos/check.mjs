@@ -20,6 +20,7 @@ const POISON_MS = 30_000;
 const WRITTEN_MS = 5000;
 const SCARCE = /^(files-|full-|kill-postgres|kill-backend)/;
 const SCARCE_MS = 5000; // after the end of a scarcity its effects may show
+const EMPTY_MOST = 20; // connections one after another that say nothing
 const DESCRIPTORS_MORE = 10;
 const RSS_MORE_KB = 32_768;
 const CRASHES = ["SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"];
@@ -176,6 +177,19 @@ function events_come_once({ submissions }, fail) {
     }
 }
 
+// A reader that comes back is told something: the rest or the end.
+function readers_get_on({ submissions }, fail) {
+    for (const { s, readers } of submissions) {
+        let empty = 0;
+        for (const { job, seen } of readers) {
+            const got = seen === undefined || seen.end !== "cut" || seen.text;
+            empty = got ? 0 : empty + 1;
+            if (empty === EMPTY_MOST)
+                fail("stuck", { s, job }, `${empty} connections without a word`);
+        }
+    }
+}
+
 function results_are_whole({ state, jobs, submissions }, fail) {
     for (const { s, jobs: ids, request } of submissions)
         for (const id of ids) {
@@ -285,12 +299,16 @@ function attempts_make_the_usage({ state, attempts, settled }, fail) {
     }
 }
 
-// What a reader has was delivered: it is paid for.
-function what_was_read_is_counted({ submissions, jobs }, fail) {
+// What a reader has was delivered: it is paid for, unless the coordinator that
+// knew of it was gone before the job ended.
+function what_was_read_is_counted({ submissions, jobs, of }, fail) {
+    const exits = of("exit").filter(({ part }) => part === "coordinator");
     for (const { s, readers } of submissions)
-        for (const { job, seen } of readers) {
+        for (const { job, seen, t } of readers) {
             const row = jobs.get(job);
-            const restarted = row?.error_code === "network_fault";
+            const restarted =
+                row?.error_code === "network_fault" ||
+                (row?.outlives && exits.some((exit) => exit.t > t));
             if (seen?.text && row?.completion_tokens === 0 && !restarted)
                 fail("usage", { s, job }, "read, but not counted");
         }
@@ -430,6 +448,7 @@ const RULES = [
     one_attempt_is_done,
     bytes_are_right,
     events_come_once,
+    readers_get_on,
     results_are_whole,
     idempotent,
     no_job_from_nowhere,

@@ -195,6 +195,14 @@ const WRONGS = [
     ["events", "an event that is missing", ({ events }) => {
         events[11].ids = ["3", "4"];
     }],
+    ["stuck", "a reader that comes back and is told nothing", ({ events }) => {
+        const nothing = { text: "", end: "cut", finish: null, ids: [] };
+        for (let r = 100; r < 120; r++)
+            events.push(
+                { ev: "open", s: 2, r, job: "B", after: "3" },
+                text(r, 2, { ...nothing, usage: null }),
+            );
+    }],
     ["usage", "usage that the reader was told wrongly", ({ events }) => {
         events[2].usage = { ...USAGE, completion_tokens: 11 };
     }],

@@ -198,6 +198,19 @@ a_waiter_is_woken_once(void **state)
     assert_false(record_wait(record, 0, on_wake, NULL));
 }
 
+/* A reader that saw more, before the coordinator was started again. */
+static void
+the_end_wakes_who_waits_for_more_than_comes(void **state)
+{
+    const struct record_end end = {.finish = "stop"};
+
+    (void)state;
+    assert_true(record_wait(record, 100, on_wake, NULL));
+    record_finish(record, &end);
+    assert_int_equal(wakes, 1);
+    assert_false(record_wait(record, 100, on_wake, NULL));
+}
+
 static void
 who_gave_up_waiting_is_not_woken(void **state)
 {
@@ -319,6 +332,8 @@ main(void)
         cmocka_unit_test_setup_teardown(
             a_call_is_the_same_wherever_attempts_meet, start, stop),
         cmocka_unit_test_setup_teardown(a_waiter_is_woken_once, start, stop),
+        cmocka_unit_test_setup_teardown(
+            the_end_wakes_who_waits_for_more_than_comes, start, stop),
         cmocka_unit_test_setup_teardown(who_gave_up_waiting_is_not_woken, start,
                                         stop),
         cmocka_unit_test_setup_teardown(memory_grows_with_what_was_delivered,

@@ -197,11 +197,17 @@ a_resumed_list_is_the_tail_of_the_whole(void **state)
 }
 
 static void
-a_list_asked_for_past_the_end_is_over(void **state)
+a_list_asked_for_past_the_end_tells_the_end(void **state)
 {
+    static const char end[] = "id: 1000\nevent: finish\ndata: {";
+
     (void)state;
     answer_whole();
     stream_open(true, 1000, false);
+    assert_true(sse_next(sse, &out));
+    assert_int_equal(strncmp(out.data, end, strlen(end)), 0);
+    assert_int_equal(count_of(out.data, "event: "), 1);
+    buf_reset(&out);
     assert_true(sse_next(sse, &out));
     assert_int_equal(out.size, 0);
 }
@@ -245,8 +251,8 @@ main(void)
                                         start, stop),
         cmocka_unit_test_setup_teardown(a_resumed_list_is_the_tail_of_the_whole,
                                         start, stop),
-        cmocka_unit_test_setup_teardown(a_list_asked_for_past_the_end_is_over,
-                                        start, stop),
+        cmocka_unit_test_setup_teardown(
+            a_list_asked_for_past_the_end_tells_the_end, start, stop),
         cmocka_unit_test_setup_teardown(small_reads_add_up_to_the_whole, start,
                                         stop),
     };
