@@ -147,7 +147,9 @@ export class Load {
         };
     }
 
+    // An answer that broke off tells nothing, whatever its status.
     refused(work, seen, where) {
+        if (seen.broken) return this.broken(work, seen, where);
         work.failed = true;
         let error;
         try {
